@@ -121,7 +121,7 @@ def host_lock(key: bytes) -> socket.socket:
 
 
 def awaited(take: Callable[[], Lock]) -> Lock:
-    """Take a lock, and wait a moment for a killed process to release it. Raise BlockingIOError if it stays taken."""
+    """Take a lock that a killed process may hold for a moment. Raise BlockingIOError if the lock stays taken."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:

@@ -9,7 +9,7 @@ from types import FrameType
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-waiting: list[list[int]] = []  # the deferred interrupts of each active block
+waiting: list[list[int]] = []  # the delayed interrupts of each active block
 
 
 def is_interrupted() -> bool:
@@ -18,7 +18,7 @@ def is_interrupted() -> bool:
 
 @contextmanager
 def deferred(impatient: bool) -> Iterator[None]:
-    """Defer the first interrupt until the end of the block.
+    """Delay the first interrupt until the end of the block.
 
     If ``impatient``, a second interrupt takes effect at once.
     """

@@ -38,7 +38,7 @@ class Read:
 
 
 def read_by(statement: Understood, by_name: Mapping[Table, Leaf]) -> Iterator[tuple[Leaf, Poll | None]]:
-    """The tables that a statement polls or counts. In a poll of several tables, this is the first with the column."""
+    """The tables that a statement polls or counts; of several tables in a poll, the first table with the column."""
     if statement.counted and (leaf := by_name.get(statement.counted)):
         yield leaf, None
     for poll in statement.polls:

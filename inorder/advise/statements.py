@@ -20,7 +20,7 @@ LESS, GREATER = ("<", "<="), (">", ">=")
 CHANGES = {ast.UpdateStmt: "updated", ast.DeleteStmt: "deleted"}
 BETWEEN = (A_Expr_Kind.AEXPR_BETWEEN, A_Expr_Kind.AEXPR_BETWEEN_SYM)
 
-Column = tuple[str, str]  # the name or alias of its table, or "", and the name
+Column = tuple[str, str]  # the name or alias of the column's table, or "", and the name of the column
 Queries = Mapping[str, tuple[Table, ...]]  # names of WITH queries, each with the tables that it reads
 
 

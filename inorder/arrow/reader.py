@@ -22,7 +22,7 @@ from inorder.connection.session import Session, Table, same_server
 from inorder.connection.unsent import named
 from inorder.errors import on_error
 
-UNCHECKED = "SQL_ASCII"  # the encoding of a server that accepts any bytes as text
+UNCHECKED = "SQL_ASCII"  # the encoding of a server that accepts arbitrary bytes as text
 BATCH_BYTES = 4 * 1024 * 1024  # bytes of Arrow; several batches are in memory at a time
 
 
@@ -38,7 +38,7 @@ class Connection:
             self.cursor = self.connection.cursor(
                 adbc_stmt_kwargs={StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(BATCH_BYTES)}
             )
-        # by the OID of a table, the columns that the table had when this connection last read it
+        # for each table, by its OID, the columns that the table had when this connection last read it
         self.columns: dict[int, list[TableColumn]] = {}
 
     def run(self, text: str | sql.Composable, **parts: object) -> None:
@@ -168,7 +168,7 @@ class ArrowReader:
 def read(
     connection: Connection, fields: Sequence[Field], question: Question, table: int, shown: str, hint: str | None
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the rows as the server returns them. At the end, raise an error if the table may have changed meanwhile."""
+    """Yield the rows as the server returns them. At the end, raise an error if the table may have changed."""
     rows = question(connection)
     connection.run("SELECT {columns} FROM {rows} AS e", columns=select_list(fields), rows=rows)
     width = sum(field.width + bool(field.extra) for field in fields)

@@ -56,7 +56,7 @@ def labelled(texts: pa.Array, field: Field) -> pa.DictionaryArray:
 
 
 class Misfit:
-    """Handles a value of a column that Arrow cannot represent: raises an error or, without a hint, makes it null."""
+    """Handles a value of a column that Arrow cannot represent: raises an error or, without a hint, returns null."""
 
     def __init__(self, field: Field, keys: Sequence[tuple[str, pa.Array]], hint: str | None) -> None:
         self.column, self.keys, self.hint = field.column, keys, hint
@@ -83,7 +83,7 @@ def check_flat(dimensions: pa.Array, refused: Refused) -> None:
 
 
 def column_as(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
-    """Cast an array. For lists, cast their values: the driver's offsets begin at 0, and its null lists are empty."""
+    """Cast an array. Cast the values of lists: the driver's offsets begin at 0, and its null lists are empty."""
     if pa.types.is_list(kind):
         parents = pc.list_parent_indices(array)
         values = column_as(

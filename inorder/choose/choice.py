@@ -39,10 +39,10 @@ assert set(COLUMNS) == set(USUAL_KINDS)
 
 @dataclass(frozen=True)
 class Needs:
-    """Requirements of a table for its key. Times are in seconds.
+    """The requirements that the key of a table has to meet. Times are in seconds.
 
-    ``retention``: age at which rows are deleted, None if never. ``hide``: how precisely a key may show its creation
-    time: 0 for exactly, infinite for not at all. ``guessable``: guessable ids are acceptable.
+    ``retention``: the age at which rows are deleted; None if rows are never deleted. ``hide``: how precisely a key may
+    show its creation time: 0 for exactly, infinite for not at all. ``guessable``: guessable ids are acceptable.
     """
 
     rows: float
@@ -132,7 +132,7 @@ def blocks_of(kind: str, needs: Needs) -> Blocks | None:
     """The smallest blocks that hide the time as required. A prefix returns only after its old rows are deleted.
 
     Smaller blocks have fewer pages: a larger share of the pages is in memory, and fewer pages are written as images.
-    One block, which is being filled, is added to the blocks that fill during the retention.
+    The block that is being filled is added to the blocks that fill during the retention.
 
     >>> blocks_of("time", Needs(1e6, 100, 2**30, retention=3600, hide=60))
     Blocks(size=60, count=61, per_second=1.0)

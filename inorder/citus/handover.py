@@ -1,7 +1,7 @@
 """Find the positions from which a reader continues after Citus has moved or split a shard.
 
-Citus copies the rows, and their numbers are computed again in the new place. The old table stays for a while, and no
-transaction writes to it: the reader can read it to its end. Then the reader finds out which transactions in the new
+Citus copies the rows, and their numbers are computed again in the new place. The old table stays for a while without
+further writes: the reader can read all of its rows. Then the reader finds out which transactions in the new
 place contain copied rows. A transaction contains either only copied rows or only new rows. One row of each transaction
 is therefore looked up in the old table, by its primary key. If the row is missing there, the transaction has new rows,
 and the reader must still read this transaction.
@@ -166,7 +166,8 @@ class Moves:
     ) -> list[dict[str, object]] | None:  # fmt: skip
         """The positions in the new places of a shard that was read to its end; None if the positions are still unknown.
 
-        ``ends``: the run ends now, and fails if the positions are unknown. In other runs, the reason is reported once.
+        ``ends``: the run is about to end, and fails if the positions are unknown. In a run that continues, the reason
+        is reported once.
         """
         problem = InorderError(f"{old_shard.place} was moved, and is still written to: try again")
         if is_frozen:
@@ -200,7 +201,7 @@ class Moves:
         self.keys[shard.group].add(shard.key)
 
     def session(self, coordinator: Session, shard: Shard) -> ShardSession:
-        """The session on the node of a shard, in a transaction. A lost session is replaced, without locks."""
+        """The session on the node of a shard, in a transaction. A lost session is replaced, and its locks are gone."""
         if shard.group in self.sessions:
             try:
                 self.sessions[shard.group].connection.execute("SELECT")

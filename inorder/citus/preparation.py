@@ -82,7 +82,10 @@ class Preparation:
         return True
 
     def column(self) -> str:
-        """The column with the transaction number. Raise an error unless the nodes generate it and it has an index."""
+        """The column with the transaction number.
+
+        Raise an error unless the nodes generate the number, and the column has an index.
+        """
         table = self.distributed.table
         rows = self.session.rows(
             query("citus_column"), table=table.oid, schema=self.session.schema_name, column=self.request.column

@@ -12,7 +12,7 @@ from inorder.connection.session import Session, Table, explained
 from inorder.errors import InputError
 from inorder.text import one_line, quoted
 
-COORDINATOR = 0  # the group of the coordinator; no other node has this group
+COORDINATOR = 0  # the coordinator's group, to which no other node belongs
 ANEW = "HINT:  Start with a new position."
 HASH = "h"  # distributed by the hash of a column
 # Prefixes of the names of libpq's parameters that apply to one host.

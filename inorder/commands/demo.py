@@ -81,7 +81,7 @@ def new_files(folder: Path) -> tuple[Path, Path, Path]:
 
 
 def hidden(result: Result, server: Installation) -> list[str]:
-    """A note on an effect that this machine cannot show, and on a way to see the effect; empty if there is none."""
+    """A note on an effect that this machine cannot show, and on a way to see it; empty if there is no such effect."""
     if result.method != EXACT_COUNTERS:
         return []
     where = "Run inorder demo --embedded." if not server.has_direct_io else "Set TMPDIR to a folder on a disk."

@@ -7,10 +7,7 @@ from inorder.lab.experiments import experiment_named, names, summary_of
 
 COMMANDS = {
     "check": ("inorder.commands.check", "Check if a reader loses rows."),
-    "report": (
-        "inorder.commands.results",
-        "Show the results in result files and pages again. With --html, show them side by side.",
-    ),
+    "report": ("inorder.commands.results", "Show the results in result files and pages again."),
     "resume": (
         "inorder.commands.results",
         "Resume an interrupted run: make the measurements that FILE lacks, on a new server.",

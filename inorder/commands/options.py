@@ -28,7 +28,7 @@ show_option = format_option(formats.FORMATS, "What to print.")
 
 
 def new_page(_context: click.Context, _option: click.Parameter, page: Path | None) -> Path | None:
-    """The requested page. If its file exists, an error is raised before anything else is done."""
+    """The requested page. If the file exists, an error is raised before anything else is done."""
     if page:
         require_new(page, "Remove the file, or give another --html.")
     return page

@@ -15,20 +15,21 @@ from inorder.errors import InputError
 
 APPLICATION_NAME = "inorder"
 # If the server disappears silently, the kernel by default waits for two hours. With these settings, the wait is twenty
-# seconds, both for an answer and for a connection. tcp_user_timeout is in milliseconds, the others are in seconds.
+# seconds, both for an answer and for a connection. tcp_user_timeout is in milliseconds, and the others are in seconds.
 SILENCE = {
     "connect_timeout": "20", "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "2",
     "tcp_user_timeout": "20000",
 }  # fmt: skip
-# pg_catalog is named, because no schema must come before it. pg_temp is named last: unnamed, it would be searched first
-# for tables and types, and a temporary table that a trigger, or another client of a pooler, has created could pose
-# as pg_class. The path has no other schema, even at its end: an operator whose argument types match better is chosen
-# even if its schema comes later.
+# pg_catalog is named, because no schema must come before it. pg_temp is named last: without its name, pg_temp would be
+# searched first for tables and types, and a temporary table that a trigger, or another client of a pooler, has created
+# could pose as pg_class. The path has no other schema, even at its end: an operator whose argument types match better
+# is chosen even if its schema comes later.
 SEARCH_PATH = "pg_catalog, pg_temp"
 # Trusted values of pg_settings.source for the path at the start of a session: the path was set by the client, or by a
 # role that may alter the user's role. With any other value, the owner of the database may have set the path.
 TRUSTED_SOURCES = ("client", "user", "database user")
-# Settings by which a server ends long statements and sessions, each with the version that introduced it (0: any).
+# Settings by which a server ends long statements and sessions, each with the version that introduced the setting; 0
+# stands for any version.
 TIMEOUTS: dict[LiteralString, int] = {
     "statement_timeout": 0, "lock_timeout": 0, "idle_in_transaction_session_timeout": 0, "transaction_timeout": 170000,
 }  # fmt: skip
@@ -87,7 +88,7 @@ class UserConnection(psycopg.Connection[ServerRow]):
         path.
         """
         with super().transaction(force_rollback=True):
-            (present,) = one_row(self, "SHOW search_path")  # read before any of our settings; SHOW resolves no name
+            (present,) = one_row(self, "SHOW search_path")  # read before the settings below; SHOW resolves no name
             super().execute(query("session_settings"))
             super().execute("SET LOCAL search_path TO DEFAULT")
             path, source = one_row(self, query("path_at_start"))
@@ -108,7 +109,7 @@ class UserConnection(psycopg.Connection[ServerRow]):
 
 
 def asked_path(options: str) -> str | None:
-    r"""The last search_path in the options of a connection, which overrides the others; None without a search_path.
+    r"""The last search_path in the options of a connection, which overrides earlier ones; None without a search_path.
 
     >>> [asked_path(text) for text in ("", "-c geqo=off", r"-csearch_path=a,\ b", "-c search_path=a --search-path=c")]
     [None, None, 'a, b', 'c']
@@ -176,8 +177,8 @@ def pinned(dsn: str) -> str:
         return plain
     raise InputError(
         f"search_path cannot be set at the start of a connection: {refusal}\n"
-        "HINT:  Arrow, Parquet, Spark and dlt need this before the driver's first query. Connect to the server itself, "
-        "or ALTER ROLE ... SET search_path = pg_catalog, pg_temp, and name tables with their schema."
+        "HINT:  Arrow, Parquet, Spark and dlt need this path before the driver's first query. Connect to the server "
+        "itself, or ALTER ROLE ... SET search_path = pg_catalog, pg_temp, and name tables with their schema."
     )
 
 
@@ -211,7 +212,7 @@ def given(dsn: str, names: Container[str]) -> dict[str, str]:
 def untimed(version: int, scope: LiteralString = "LOCAL") -> tuple[LiteralString, ...]:
     """Statements that disable timeouts for a transaction or a session, as pg_dump does.
 
-    A read that a timeout ends would otherwise be repeated, and end in the same way.
+    Without these statements, a read that a timeout ended would be repeated, and the timeout would end each repetition.
 
     >>> untimed(150020, "SESSION")[-1]
     'SET SESSION idle_in_transaction_session_timeout = 0'

@@ -18,7 +18,7 @@ from inorder.connection.session import Session, Table, explained, may_pass
 from inorder.errors import InorderError
 
 ACCEPTANCE = "the option accept_origin"
-MOST_DIGITS = 38  # digits of a decimal in Spark, Arrow and dlt
+MOST_DIGITS = 38  # the most digits of a decimal in Spark, Arrow and dlt
 
 Result = TypeVar("Result")
 
@@ -58,7 +58,7 @@ class Slice:
 
 
 class LazySession:
-    """A session that is opened on first use, and again if the connection was lost. One thread uses it at a time."""
+    """A session that is opened on first use, and again after a lost connection; threads use the session in turn."""
 
     def __init__(self, dsn: str, kind: type[Session] = Session) -> None:
         self.dsn, self.kind = dsn, kind

@@ -26,7 +26,7 @@ ACCESS = {None: "", True: " READ ONLY", False: " READ WRITE"}
 
 LONGEST_WAIT = 5.0  # seconds after which a query that should wait for one second is canceled
 
-# The setting or function that ended a statement or a session, by SQLSTATE: the server's message does not name it.
+# For each SQLSTATE, the setting or function that ended a statement or session: the server names neither in its message.
 ENDED_BY = {
     "57014": "statement_timeout, or a call of pg_cancel_backend()", "25P03": "idle_in_transaction_session_timeout",
     "25P04": "transaction_timeout", "55P03": "lock_timeout", "57P05": "idle_session_timeout",
@@ -106,7 +106,7 @@ class Session:
         self.schema = sql.Identifier(self.schema_name)
 
     def extension(self) -> tuple[str, bool]:
-        """The schema of the extension, or of the SQL edition; and True if the server is a standby."""
+        """The schema of the extension, or of the SQL edition; and whether the server is a standby."""
         with self.transaction():
             row = self.connection.execute(query("extension_schema")).fetchone()
             self.text_schema = sql.Identifier("inorder_text" if row else "inorder_internal")
@@ -317,7 +317,7 @@ def grant_of(message: str) -> str:
 
 
 def setting_of(error: psycopg.Error) -> str | None:
-    """A hint that names the setting by which the server ended a statement. The server's message does not name it.
+    """A hint that names the setting by which the server ended a statement, because the server's message does not.
 
     >>> setting_of(psycopg.errors.LockNotAvailable())
     'See lock_timeout.'

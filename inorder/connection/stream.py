@@ -60,7 +60,7 @@ class Stream:
         self.server.consume_input()
 
     def result(self) -> pq.abc.PGresult | None:
-        """The result of the next statement; None after the last one. An error rolls back the transaction."""
+        """The result of the next statement; None after the last statement. An error rolls back the transaction."""
         while self.server.is_busy():
             self.wait()
         result = self.server.get_result()

@@ -50,7 +50,7 @@ def named(session: Session, table: Table, rows: Sequence[sql.Composable]) -> Ite
 
 
 def where(session: Session, table: Table, rows: sql.Composable, has_columns: bool) -> str:
-    """A line for the error message that names the row and, if known, the column; "" without a connection."""
+    """A line for the error message that names the row and, if known, the column; "" if there is no connection."""
     with suppress(psycopg.Error):
         columns = columns_of(session.rows(query("reader_columns"), table=table.oid))
         place = first_unsent(session, table, rows)

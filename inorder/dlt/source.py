@@ -169,7 +169,8 @@ def batches(
     """The rows, batch by batch. ``table``: the table to read, if ``reader`` reads the log of its changes.
 
     The position after a batch is stored in the state before the batch is yielded, because dlt may stop at a yield
-    (add_limit). A batch without rows is skipped. If the server ends a read early, half as many rows are read next.
+    (add_limit). A batch without rows is skipped. If the server ends a read early, the next attempt reads half as many
+    rows.
     """
     database = reader.table().database
     if state.setdefault("database", database) != database:

@@ -30,7 +30,7 @@ def require_plain(*paths: Path) -> None:
 
 
 def has_library_headers(compiler: str) -> bool:
-    """True if the headers of the C library are installed. Debian's package of the compiler does not depend on them."""
+    """True if the headers of the C library are installed, which Debian's package of the compiler does not require."""
     command = [compiler, "-xc", "-E", "-o", os.devnull, "-"]
     return subprocess.run(command, check=False, capture_output=True, input=b"#include <stdio.h>\n").returncode == 0
 

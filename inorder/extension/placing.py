@@ -118,7 +118,7 @@ def replace_file(source: Path, target: Path) -> None:
 
 
 def removable_files(server: Installation) -> list[Path]:
-    """The extension's files in a server's folders. Raise an error if there are none, or if a package owns them."""
+    """The extension's files in a server's folders. Raise an error if no file exists, or if a package owns the files."""
     files = installed_files(server)
     if not files:
         raise InputError(f"the extension is not installed in {server.name}: no inorder.control in {server.sharedir}")

@@ -36,7 +36,7 @@ GAUGES = {
 
 
 def as_table(rows: Sequence[Row], width: int | None = None) -> str:
-    """A table as wide as the terminal. If it does not fit, the last cell of each row has a line of its own."""
+    """A table as wide as the terminal. If the table does not fit, the last cell of each row has a line of its own."""
     line = min(max(width or get_terminal_size((MOST_WIDTH, 0)).columns, LEAST_WIDTH), MOST_WIDTH)
     table = [HEADERS, *(tuple(map(one_line, cells_of(row))) for row in rows)]
     if length(widths_of(table)) <= line:

@@ -93,7 +93,10 @@ def say_hints(target: Target, installed: Installed) -> None:
 
 
 def check(target: Target, request: Request) -> None:
-    """Print which editions can be installed. Raise an error if none, or not the requested one, can be installed."""
+    """Print which editions can be installed.
+
+    Raise an error if no edition can be installed, or if the requested edition cannot be installed.
+    """
     with target.transaction(keep=False):
         offer = target.offer()
     click.echo(one_line(f"database {offer.database}, PostgreSQL {offer.version}, role {offer.role}"))

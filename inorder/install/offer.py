@@ -140,7 +140,7 @@ class Offer:
 
 
 def chosen(offer: Offer, requested: str | None, replaces: bool = False) -> str:
-    """The requested edition, or the best edition. Raise an error with the reasons if it cannot be installed."""
+    """The requested edition, or the best edition. Raise an error with the reasons if no such edition is possible."""
     edition = requested or offer.best()
     if edition is None:
         reasons = "\n".join(f"{name}: {'; '.join(offer.problems(name))}" for name in EDITIONS)

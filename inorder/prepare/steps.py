@@ -162,7 +162,7 @@ class Preparation:
             return
         self.say(f"table {self.table.shown} in database {one_line(self.table.database)}:")
         try:
-            for number in attempts(self.request.tries):  # continues with the statement that failed
+            for number in attempts(self.request.tries):  # the next attempt continues with the statement that failed
                 if self.try_all(last=number == self.request.tries):
                     return
         except BaseException:
@@ -231,7 +231,7 @@ class Preparation:
 
 
 def prepare(request: Request, say: Callable[[str], None], kind: type[Session] = Session) -> str:
-    """Prepare a table. Return its name, with its schema."""
+    """Prepare a table. Return the name of the table, with its schema."""
     preparation = Preparation(request, say)
     once(request.dsn, preparation.attach, preparation.run, writes=True, kind=kind)
     return preparation.table.shown

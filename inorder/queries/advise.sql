@@ -3,7 +3,7 @@ SELECT (checkpoints_timed + checkpoints_req)::float8 AS checkpoints,
        extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS seconds
 FROM pg_stat_bgwriter;
 
--- advise_checkpoints_17: The same numbers in versions that have the view pg_stat_checkpointer.
+-- advise_checkpoints_17: The numbers of advise_checkpoints_15 in versions that have the view pg_stat_checkpointer.
 SELECT (num_timed + num_requested)::float8 AS checkpoints,
        extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS seconds
 FROM pg_stat_checkpointer;

@@ -3,7 +3,7 @@
 SELECT coalesce(sum(read_bytes), 0)::bigint, coalesce(sum(write_bytes), 0)::bigint, coalesce(sum(evictions), 0)::bigint
 FROM pg_stat_io WHERE object = 'relation';
 
--- block_io_16: The same numbers in versions 16 and 17, where pg_stat_io counts operations of op_bytes each.
+-- block_io_16: The numbers of block_io in versions 16 and 17, where pg_stat_io counts operations of op_bytes each.
 SELECT coalesce(sum(reads * op_bytes), 0)::bigint, coalesce(sum(writes * op_bytes), 0)::bigint,
        coalesce(sum(evictions), 0)::bigint
 FROM pg_stat_io WHERE object = 'relation';
@@ -19,7 +19,7 @@ WHERE t.relid = %(table)s::regclass;
 -- since version 17.
 SELECT num_requested FROM pg_stat_checkpointer;
 
--- checkpoints_15: The same number in versions up to 16.
+-- checkpoints_15: The number of checkpoints that were requested, in versions up to 16.
 SELECT checkpoints_req FROM pg_stat_bgwriter;
 
 -- index_pages: The leaf density of a btree in percent, and the number of its leaf pages. pgstatindex() reads the whole

@@ -47,7 +47,7 @@ JOIN pg_catalog.pg_trigger AS m ON m.tgrelid OPERATOR(pg_catalog.=) c.oid
 JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 WHERE t.oid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
 
--- named_path: The search_path for the rest of a transaction.
+-- named_path: Set the search_path for the rest of a transaction.
 SELECT pg_catalog.set_config('search_path', %s::pg_catalog.text, true)
 
 -- path_at_start: The search_path with which the session begins, and its source. This is the first statement of the

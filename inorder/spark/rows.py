@@ -73,7 +73,7 @@ def connected(dsn: str) -> Iterator[Connection]:
 def still_there(dsn: str) -> Connection | None:
     with suppress(adbc_driver_manager.Error, InputError):
         return checked(KEPT.pop(dsn)) if dsn in KEPT else None
-    return None  # the caller opens a new connection, which works or fails in the same way
+    return None  # the caller opens a new connection, and reports the error if that fails, too
 
 
 def checked(connection: Connection) -> Connection:

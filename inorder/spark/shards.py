@@ -195,7 +195,7 @@ class ShardsDriver(Driver):
         self.targets = self.all(lambda name: self.begin(name, "now"))
 
     def end(self, start: Offset) -> Offset:
-        """The end of a batch read. A shard that was moved since the start offset is an error."""
+        """The end of a batch read. Raise an error if a shard was moved since the start offset."""
         for key in self.moved(self.read(start)):
             raise InputError(
                 f"{self.shards[key].place} was moved or split since this offset\nHINT:  Continue with a stream, which "
@@ -278,7 +278,7 @@ def shard_of(key: str, entry: Kept) -> Shard:
         shard = None
     if shard is None or shard.key != key or not has_numbers(shard):
         raise InputError(
-            f"the offset has a position of {quoted(key)}, which is not a shard: leave out the option shards"
+            f"the offset has a position of {quoted(key)}, and that is not a shard: leave out the option shards"
         )
     return shard
 

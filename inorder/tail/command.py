@@ -14,7 +14,7 @@ from inorder.tail.request import MOST_ROWS, OUTPUTS, Request
 
 INTERVAL = 0.2  # seconds between two updates
 CLEAR_LINE = "\r\x1b[K"
-ARROW = ("arrow", "parquet")  # formats that the driver of Arrow reads
+ARROW = ("arrow", "parquet")  # formats that require the ADBC driver
 
 
 class RowCount:

@@ -174,7 +174,7 @@ class Delivery:
         raise AssertionError
 
     def is_shrunk(self, batch: Batch, error: psycopg.Error) -> bool:
-        """Replace a batch whose read was cut off by a smaller batch. Return False if that is impossible."""
+        """After a read was cut off, replace its batch by a smaller batch. Return False if that is impossible."""
         if not self.sink.can_take_back or (limit := self.source.shrink(batch)) is None:
             return False
         self.sink.report(-self.sink.rows)

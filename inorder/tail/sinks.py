@@ -97,7 +97,7 @@ class Sink:
         """Between batches, raise an error if the next batch cannot be written."""
 
     def end(self, header: bytes) -> None:
-        """End the run after a batch: complete the format of the output, even without rows."""
+        """End the run after a batch: complete the format of the output, even if the run had no rows."""
         last = (header if self.at_start() else b"") + self.form.trailer
         put_all(STANDARD_OUTPUT, self.form.shown(last) if is_terminal() else last)
 

@@ -48,7 +48,7 @@ class State:
     table: str
     position: Json
     pending: Pending | None = None
-    output: Mark | None = None  # the regular file that was last written to
+    output: Mark | None = None  # the mark of the regular file that was written to last
 
     def without_origin(self) -> "State":
         position = self.position | {"origin": None}

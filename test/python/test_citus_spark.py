@@ -156,7 +156,7 @@ def test_the_old_place_is_kept_until_it_is_read(
 def test_other_offsets_are_refused(coordinator: Connection, query: Query, offset: Offset) -> None:
     (database,) = {position["database"] for position in query.offsets[0].values()}
     ours = {key: position | {"database": database} for key, position in offset.items()}
-    with pytest.raises(InputError, match="which is not a shard"):
+    with pytest.raises(InputError, match="that is not a shard"):
         query.plan.next(ours, None)
     with pytest.raises(InputError, match='in the database "d"'):
         query.plan.next(offset, None)

@@ -66,7 +66,9 @@ def faults(
         "no file": [*Path().iterdir()] == [],
         "the form of every message": first.startswith("inorder: ")
         and all(line.startswith(("HINT:  ", "DETAIL:  ", " ")) for line in more),
-        "what was typed or is missing": any(word in first for word in (*filter(None, typed), " give", ": Missing ")),
+        "what was typed or is missing": any(
+            word in first for word in (*filter(None, typed), " give", " Give", ": Missing ")
+        ),
         words: words in err,
         pattern: re.search(pattern, err),
         f"no {without}": without not in err,

@@ -237,7 +237,7 @@ def leaf_record(kind: str, key_bytes: float = 0) -> float:
 def split_records(kind: str, in_order: bool, key_bytes: float = 0) -> float:
     """Bytes of WAL that the split of a leaf page adds. The record of the split replaces the record of the insert."""
     entry = index_tuple(kind, key_bytes)
-    parent = leaf_record(kind, key_bytes) + SAME_RELATION_BLOCK  # the child, whose flag INCOMPLETE_SPLIT is cleared
+    parent = leaf_record(kind, key_bytes) + SAME_RELATION_BLOCK  # the child page, to clear its flag INCOMPLETE_SPLIT
     # The record contains the entries of the right page: the share that fillfactor keeps off the left page, or half.
     moved = leaf_capacity(kind, key_bytes) * (1 - LEAF_FILLFACTOR if in_order else 0.5) + 1
     split = RECORD + BLOCK + SAME_RELATION_BLOCK + MAIN_DATA + BTREE_SPLIT + entry + moved * entry

@@ -183,13 +183,11 @@ class Polls(Actor):
 
     def end(self, word: str) -> str:
         keys = self.reader.rows(self.step, self.kill)
-        which = f" {self.step + 1}/{self.reader.statements}" if self.reader.statements > 1 else ""
+        step = f" {self.step + 1}/{self.reader.statements}" if self.reader.statements > 1 else ""
         self.step += 1
         if keys is None:
-            return f"poll{which}"
+            return f"poll{step}"
         self.step = 0
         self.poll.ended, self.poll.keys = self.world.tick(), keys
         self.world.history.polls.append(self.poll)
-        return (
-            f"poll{which}, killed before it stores its rows" if self.kill else f"poll{which}: {' '.join(keys) or '-'}"
-        )
+        return f"poll{step}, killed before it stores its rows" if self.kill else f"poll{step}: {' '.join(keys) or '-'}"

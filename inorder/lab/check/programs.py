@@ -23,7 +23,7 @@ END_SECONDS = 10
 
 
 def command_of(text: str) -> list[str]:
-    """The words of a command. Raise an error if its program does not exist."""
+    """The words of a command. Raise an error if the program of the command does not exist."""
     try:
         words = shlex.split(text)
     except ValueError as error:  # a quote is not closed
@@ -65,7 +65,7 @@ class Program(Reader):
             raise InputError(f"{self.command} printed a line after the end of its poll: {shown(self.partial)}")
         self.lines, self.polled = list[Line](), True
         self.last_sql, self.begun = f"-- {self.command}: poll", time.monotonic()
-        with suppress(BrokenPipeError):  # the program has ended, which ended() reports
+        with suppress(BrokenPipeError):  # the program has ended; ended() reports the end
             self.process.stdin.write(ENCODER.encode(Poll(now, self.position)) + b"\n")
             self.process.stdin.flush()
 

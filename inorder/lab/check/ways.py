@@ -46,8 +46,9 @@ class Way:
     """A way to read a table. ``start``: initial values of the names in ``poll``.
 
     ``begin``, ``read``: the statements that begin a transaction of a writer, and of the reader. ``finish``: a statement
-    that is run after the rows of a poll are stored. ``needs``: the extension inorder, or wal_level = logical.
-    ``copies``: the poll maintains a table ``copy``, and ``setup`` creates the other objects that the poll needs.
+    that is run after the rows of a poll are stored. ``needs``: the requirement of the way: the extension inorder, or
+    wal_level = logical. ``copies``: the poll maintains a table ``copy``, and ``setup`` creates the other objects that
+    the poll needs.
     ``listen``: a channel; the text of a notification is a key, which the reader gets with its next poll. ``project``,
     ``version``, ``source``: the project that documents the way. ``run``: the part of the project that the check runs:
     the program, its query, or another query by the same rule. ``note``: a remark. ``verdict``: the recorded result.

@@ -244,8 +244,8 @@ IMAGES = Figure("full-page images per 1,000 rows", "pg_stat_wal", number(2), "fp
                 value=median(a_row("full_page_images", 1000)))  # fmt: skip
 
 
-def rows_of(result: Result, plan: BulkPlan, rows: int, which: Sequence[str] = ("",)) -> list[Row]:
-    return [Row(result, step, kind, rows) for step in which for kind in plan.kinds]
+def rows_of(result: Result, plan: BulkPlan, rows: int, steps: Sequence[str] = ("",)) -> list[Row]:
+    return [Row(result, step, kind, rows) for step in steps for kind in plan.kinds]
 
 
 def key(meaning: str) -> Figure:

@@ -138,7 +138,7 @@ class LookupExperiment(Experiment[LookupPlan]):
             session.execute(f"VACUUM (ANALYZE) {key.table}".encode())
             self.drawn[kind] = drawn(session, key, self.plan)
             sizes = read_sizes(session, key)
-            self.target.checkpoint(session)  # so that little is left to write when the server stops
+            self.target.checkpoint(session)  # so that the server has little to write when it stops
         return {"seconds": time.monotonic() - started, **sizes}
 
     def look(self, kind: str, step: str, seed: int) -> Metrics:

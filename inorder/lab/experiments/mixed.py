@@ -53,7 +53,7 @@ BEFORE = {SWITCH: FILL, AGAIN: REINDEX}  # the step whose index is the starting 
 # Bytes per row of one table at a time: heap, index, the copy by REINDEX, and their WAL with full-page images.
 BYTES_PER_ROW = 800
 
-FILL_BATCH = 100_000  # rows of one INSERT of the fill, which delays an interrupt by about a second
+FILL_BATCH = 100_000  # the fill inserts this many rows by one statement, which delays an interrupt by about a second
 
 # Random keys that are the same in every table and run, with version and variant as gen_random_uuid() sets them.
 FILL_KEYS = """
@@ -138,7 +138,7 @@ class MixedExperiment(Experiment[MixedPlan]):
                 keys = FILL_KEYS.format(seed=self.plan.seed, low=low, high=high)
                 session.execute(f"INSERT INTO {key.table} {keys}".encode())
             session.execute(f"ALTER TABLE {key.table} ALTER id SET DEFAULT {GENERATORS[key.name][0]}".encode())
-            self.target.checkpoint(session)  # so that little is left to write when the server stops
+            self.target.checkpoint(session)  # so that the server has little to write when it stops
         return {"seconds": time.perf_counter() - started}
 
     def insert(self, key: KeyKind, seed: int) -> Metrics:

@@ -1,9 +1,9 @@
 """Keys of several nodes whose clocks differ: rows out of order, WAL, blocks, leaf density.
 
 Each node stamps its rows by its own clock, and the rows of all nodes arrive in true order. The slowest clock is behind
-by the lag, the other clocks by less. The keys are version-1 UUIDs in the type uuid_v1, which sorts them by time, and in
-the type uuid, and version-7 UUIDs of the same times. COPY fills a table. Then the WAL and the index blocks of a second
-COPY are counted.
+by the lag, and the other clocks are behind by less. The keys are version-1 UUIDs in the type uuid_v1, which sorts the
+keys by time, version-1 UUIDs in the type uuid, and version-7 UUIDs of the same times. COPY fills a table. Then the WAL
+and the index blocks of a second COPY are counted.
 """
 
 import time
@@ -42,7 +42,7 @@ CSS = {V1: "series-1", BUILT_IN: "kind-random", V7: "kind-v7"}
 LINE = 37  # bytes of a key in its file
 BYTES_PER_ROW = 500  # files of all data sets, a table with its index, and its WAL
 
-# Counts the rows that arrive after a row with a greater key. COPY puts rows into the table in the order of arrival.
+# Counts the rows that arrive after a row with a greater key. COPY stores rows in the order of arrival.
 LATE = """SELECT count(*) FILTER (WHERE id < before) FROM (
     SELECT id, max(id) OVER (ORDER BY ctid ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM {table}
 ) AS arrived"""

@@ -32,7 +32,8 @@ KEPT = 1.3
 BATCHES = 10  # turns until all rows have been replaced
 BLOCKS = 64  # blocks of the sequence-prefixed keys that wrap
 
-# Values until a prefix wraps, as a multiple of the rows. More than 1, because a block must be empty before its reuse.
+# Values until a prefix wraps, as a multiple of the rows. The multiple is more than 1, because a block must be empty
+# before its reuse.
 WRAP = 1.6
 
 KINDS = {

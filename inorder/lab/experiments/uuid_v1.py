@@ -93,7 +93,7 @@ class UuidV1Plan(setting.Plan):
 
 STATEMENTS = {ANALYZE: "ANALYZE {table}", REINDEX: "REINDEX INDEX {index}", **dict.fromkeys(VACUUMS, VERBOSE)}
 
-# One process builds indexes and counts rows. Any session may change these settings.
+# A single process builds indexes and counts rows. Any session may change these settings.
 SESSION_SETTINGS = {"max_parallel_maintenance_workers": "0", "max_parallel_workers_per_gather": "0"}
 
 # Additional settings. Each kind creates its own WAL files, because later kinds would otherwise recycle the files of the

@@ -1,8 +1,8 @@
 """A control group limits the memory of a throw-away server, including page cache, or the I/O of the server's disks.
 
 The kernel's interface has version 1, with a hierarchy for each controller, and version 2, with one hierarchy for all:
-see admin-guide/cgroup-v1/memory, blkio-controller, and admin-guide/cgroup-v2. For a user who may not create a group,
-``parent`` returns None.
+see admin-guide/cgroup-v1/memory, blkio-controller, and admin-guide/cgroup-v2. ``parent`` returns None if
+the user may not create a group.
 """
 
 import os

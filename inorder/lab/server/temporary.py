@@ -26,7 +26,7 @@ MEMORY_FILESYSTEMS = ("tmpfs", "ramfs")
 # libpq splits hosts at commas; initdb and postgres pass names of programs to a shell in double quotes.
 UNUSABLE = set(',"$`\n')
 
-# A socket's path holds 107 bytes (sun_path); below the folder come /inorder-XXXXXXXX/run/.s.PGSQL.5432.
+# A socket's path holds 107 bytes (sun_path); /inorder-XXXXXXXX/run/.s.PGSQL.5432 follows the folder.
 LONGEST_FOLDER = 107 - len("/inorder-XXXXXXXX/run/.s.PGSQL.5432")
 
 

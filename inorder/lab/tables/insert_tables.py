@@ -33,7 +33,7 @@ FILL = "fill"
 
 MOST_CLIENTS = 90
 
-# Rows of one INSERT of the fill, which delays an interrupt by about half a second.
+# The fill inserts this many rows by one statement, which delays an interrupt by about half a second.
 FILL_BATCH = 250_000
 
 # Bytes per row of heap and index, and of the index alone, with the free space of random keys, as measured with 10
@@ -166,7 +166,7 @@ class InsertTables:
         """Restart the server with little memory, with fsync and, if possible, without the page cache."""
         if self.filling:
             with self.target.connect() as connection:
-                self.target.checkpoint(connection)  # leaves little to write when the server stops
+                self.target.checkpoint(connection)  # after a checkpoint, the server has little to write when it stops
         self.target.serve_small(self.small, self.settings)
         self.filling = False
 

@@ -35,7 +35,7 @@ class Small:
 BUILD_SHARE = 8
 USUAL_BUILD = 64 * 2**20
 
-# The fill is not measured. It may use more memory, and need not flush.
+# The fill is not measured: the server may use more memory, and need not flush.
 FILL_WAL = 16 * 2**30
 FILL_SETTINGS = dict.fromkeys(("fsync", "synchronous_commit", "full_page_writes"), "off") | {
     "max_wal_size": f"{FILL_WAL // 2**20}MB", "checkpoint_timeout": "1h",
@@ -45,8 +45,9 @@ FILL_SETTINGS = dict.fromkeys(("fsync", "synchronous_commit", "full_page_writes"
 def reading_method(server: Installation, plan: Any) -> str:
     if page_cache := getattr(plan, "page_cache", None):
         if plan.memory_bytes + page_cache < cgroup.LEAST_BYTES or not cgroup.parent():
-            raise InputError("--page-cache needs a memory control group, which usually only root may create, and "
-                             f"together with --memory at least {cgroup.LEAST_BYTES // 2**20} MB")  # fmt: skip
+            raise InputError("--page-cache needs a memory control group, which usually only root may create; "
+                             f"--page-cache and --memory need at least {cgroup.LEAST_BYTES // 2**20} MB "
+                             "together")  # fmt: skip
         return CGROUP
     if server.has_direct_io and takes_direct_io(temporary_folder(service_account())):
         return DIRECT_IO

@@ -23,7 +23,7 @@ from inorder.lab.targets.server_settings import Small
 
 Counts = Mapping[str, float]
 
-CHUNK = 2**18  # bytes of COPY read at a time
+CHUNK = 2**18  # bytes of a COPY that are read at a time
 
 
 def since(after: Counts, before: Counts) -> dict[str, float]:

@@ -45,7 +45,7 @@ class InsertPlan(setting.Plan):
         "Throttle the server's disks to this number of reads, and of writes, a second.", 10, 10**7, of_server=True
     )
     page_cache: int | None = setting.optional_bytes(
-        "Page cache in addition to --memory, by a memory control group: for tables that need both. Default: none.",
+        "Page cache in addition to --memory, limited by a memory control group. Default: none.",
         16 * MB,
     )
     fill_workers: int = insert_tables.fill_workers()

@@ -147,7 +147,7 @@ class LikeTables(InsertTables):
 class LikeExperiment(Experiment[LikePlan]):
     question = "What would ordered keys save here?"
     studies = ("P3",)
-    role = "inorder_like"  # the definitions of its tables come from another server
+    role = "inorder_like"  # the tables are created from definitions of another server
     own = OwnRun(unseen="the contents of the WAL (pg_waldump)")
     reports: ClassVar = report
 

@@ -15,7 +15,7 @@ TEXT = ("text", "character varying", "character")
 HEX, DASHED = 32, 36
 RANDOM_BIGINT = "('x' || substr(md5(gen_random_uuid()::text), 1, 15))::bit(60)::bigint"
 NOTHING = Sample(Shape("", (), (), (), (), (), 0), 0)
-MOST_KEYS = 100_000  # keys that updates and reads draw from
+MOST_KEYS = 100_000  # the number of stored keys from which updates and reads draw
 
 
 def key_column(kind: str, column: ShapeColumn, length: float = 0.0) -> str:
@@ -168,14 +168,14 @@ class LikeKind(KeyKind):
         insert = self.insert(number, source)
         values = dict(zip((column.name for column in shape.sampled), self.sample.values(number), strict=True))
         changes = ", ".join(f"{identifier(name)} = {values[name]}" for name in mix.changed)
-        at = f"{identifier(shape.key)} = (SELECT key FROM {self.keys} WHERE n = :m)"
+        of_key = f"{identifier(shape.key)} = (SELECT key FROM {self.keys} WHERE n = :m)"
         lines = [
             f"\\set r random(1, {mix.insert + mix.update + mix.read})", f"\\set n random(0, {size - 1})",
             f"\\set o random({self.sample.newest}, {size - 1})", f"\\set m random(1, {keys})",
             "\\set u random(1, 1000000000)",
             f"\\if :r <= {mix.insert}", f"{insert};", f"\\elif :r <= {mix.insert + mix.update}",
-            f"UPDATE {self.table} SET {changes} {source} AND {at};"
-            if changes else "SELECT 1;", "\\else", f"SELECT * FROM {self.table} WHERE {at};", "\\endif",
+            f"UPDATE {self.table} SET {changes} {source} AND {of_key};"
+            if changes else "SELECT 1;", "\\else", f"SELECT * FROM {self.table} WHERE {of_key};", "\\endif",
         ]  # fmt: skip
         return "\n".join(lines) + "\n"
 

@@ -190,8 +190,9 @@ class Draw:
     def require_own(self, connection: UserConnection) -> None:
         """Raise an error if other roles could make the reader run their code, or redirect the name."""
         if owners := [str(name) for (name,) in rows(connection, "like_owners", self.oid)]:
-            raise InputError(f"{one_line(self.table)}, a partition or a schema of it belongs to {listed(owners)}, who"
-                             " could make readers run code; HINT: Read the table as its owner.")  # fmt: skip
+            raise InputError(f"{one_line(self.table)}, its schema or one of its partitions belongs to "
+                             f"{listed(owners)}, who could make readers run code; "
+                             "HINT: Read the table as its owner.")  # fmt: skip
         connection.execute(f"LOCK TABLE {self.table} IN ACCESS SHARE MODE".encode())
         if one_row(connection, "SELECT to_regclass(%s)::oid", (self.table,))[0] != self.oid:
             raise InputError(f"{one_line(self.table)} was renamed in the meantime")
@@ -214,8 +215,8 @@ def read_shape(
 ) -> tuple[Shape, list[str]]:
     columns, enums, renamed = read_columns(connection, oid, without)
     partitions = tuple(
-        ShapePartition(-1 if above is None else int(above), str(bounds or ""), str(divided or ""), names(by))
-        for _, above, bounds, divided, by in rows(connection, "like_partitions", oid)
+        ShapePartition(-1 if above is None else int(above), str(bounds or ""), str(divided or ""), names(key_columns))
+        for _, above, bounds, divided, key_columns in rows(connection, "like_partitions", oid)
     )
     dividing = {name for partition in partitions for name in partition.columns}
     every, notes = [], []
@@ -235,11 +236,11 @@ def read_shape(
     if key not in {column.name for column in columns} or not of_key:
         raise InputError(f"--key {key}: the table has no such column, or no index that begins with it")
     checks = []
-    for name, definition, of, foreign in rows(connection, "like_checks", oid):
-        if foreign or set(without) & set(names(of)):
+    for name, definition, mentions, foreign in rows(connection, "like_checks", oid):
+        if foreign or set(without) & set(names(mentions)):
             notes.append(f"Left out: the constraint {name}.")
         else:
-            checks.append(Check(renamed(str(definition)), names(of)))
+            checks.append(Check(renamed(str(definition)), names(mentions)))
     first = max(of_key, key=lambda index: index.unique)
     indexes = (first, *(index for index in every if index is not first))
     return Shape(key, tuple(columns), indexes, tuple(checks), enums, partitions, fillfactor), notes

@@ -259,8 +259,8 @@ def caption(runs: Sequence[Run]) -> str:
 
 def round_section(runs: Sequence[Run], plan: ReaderPlan) -> Section:
     load_seconds = min(runs[0].metrics["seconds"], float(plan.seconds))  # an interrupt makes the load shorter
-    which = f", round {runs[0].round} of {plan.rounds}" if plan.rounds > 1 else ""
-    title = f"Losing rows: {plan.writers} writers, {load_seconds:.0f} s{which}"
+    of_rounds = f", round {runs[0].round} of {plan.rounds}" if plan.rounds > 1 else ""
+    title = f"Losing rows: {plan.writers} writers, {load_seconds:.0f} s{of_rounds}"
     return table(f"round_{runs[0].round}", title, FIGURES, runs, caption(runs))
 
 

@@ -56,7 +56,7 @@ class Reader(ABC):
 
 
 class Greatest(Reader):
-    """Keeps the greatest value of a column as its position: the usual way, which loses rows."""
+    """A reader in the usual way, which loses rows: the position is the greatest value of a column."""
 
     def __init__(self, column: str, start: object) -> None:
         self.query = f"SELECT id, {column} FROM {TABLE} WHERE {column} > %s ORDER BY {column}".encode()
@@ -70,7 +70,7 @@ class Greatest(Reader):
 
 
 class Horizon(Reader):
-    """Keeps as its position a transaction ID below which all transactions on the server have ended."""
+    """A reader whose position is a transaction ID below which all transactions on the server have ended."""
 
     # The order matters: all transactions below the horizon have ended before the rows are read.
     HORIZON = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
@@ -95,7 +95,7 @@ class Horizon(Reader):
 
 
 class Feed(Reader):
-    """Keeps its position in the database, as the set of transactions that were read.
+    """A reader whose position is the set of transactions that were read, stored in the database.
 
     The position advances when the poll commits.
     """

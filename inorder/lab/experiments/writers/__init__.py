@@ -139,15 +139,15 @@ STATEMENT_WORDS = {
 
 
 def sessions_of(row: Row) -> int:
-    step, _, many = row.step.partition("@")
+    step, _, count = row.step.partition("@")
     if step in (ALONE, TABLES_STEP):
         return 1
-    return int(many or WritersPlan.read(row.result.plan).clients[0])
+    return int(count or WritersPlan.read(row.result.plan).clients[0])
 
 
 def tables_of(row: Row) -> int | None:
-    step, _, many = row.step.partition("@")
-    return int(many) if step == TABLES_STEP else None
+    step, _, count = row.step.partition("@")
+    return int(count) if step == TABLES_STEP else None
 
 
 def total(metric: str) -> Callable[[Row], Value]:
