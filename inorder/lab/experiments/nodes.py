@@ -195,7 +195,7 @@ def verdicts(result: Result, plan: NodesPlan, question: str) -> Sequence[Verdict
     most, least = max(plan.lag), min(plan.lag)
     equal = f"clocks at most {least:g} s apart" if least else "equal clocks"
     compared = [
-        Compared("WAL", f"{quoted(KINDS[kind].label)} with {equal}",
+        Compared(f"WAL with a lag of {most:g} s", f"{quoted(KINDS[kind].label)} with {equal}",
                  ratios_of(result, step_of(most), kind, kind, per("wal_bytes", "copied"),
                            base_step=step_of(least)), counted=True)
         for kind in KINDS
