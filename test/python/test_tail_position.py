@@ -154,6 +154,27 @@ def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytes
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_a_file_that_is_replaced_or_removed_before_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
+) -> None:
+    """Otherwise a run would lock a file without a name, and the next run the file with the name."""
+    path, newer, lock = tmp_path / "p", tmp_path / "newer", files.lock_file
+    for each in (path, newer):
+        each.write_bytes(NEW)
+
+    def lock_late(descriptor: int, name: Path) -> None:
+        if newer.exists():
+            newer.replace(path)
+            if not is_replaced:
+                path.unlink()
+        lock(descriptor, name)
+
+    monkeypatch.setattr(position, "lock_file", lock_late)
+    with PositionFile(path) as file:
+        assert os.path.samestat(os.fstat(file.descriptor), path.stat())
+
+
 @pytest.mark.parametrize("nameless_files", [True, False])
 def test_no_file_of_another_name_is_touched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless_files: bool
