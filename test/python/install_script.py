@@ -12,7 +12,6 @@ from pglast.parser import ParseError, parse_sql, scan
 
 PUBLIC = "_extschema_"
 INTERNAL = "inorder_internal"
-TEXT = "inorder_text"
 
 # Text before a statement that the parser counts as a part of it.
 BLANK = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*", re.S)

@@ -14,10 +14,6 @@ SQL_FILES = [ROOT / "sql" / f"{name}.sql" for name in listed(ROOT)]
 PLAIN_FILES = sorted((ROOT / "sql" / "plain").glob("*.sql"))
 
 
-def sql_file(name: str) -> Path:
-    return next(path for path in SQL_FILES if path.stem == name)
-
-
 def sql_source() -> str:
     return "".join(path.read_text() for path in SQL_FILES)
 

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +12,6 @@ from inorder.lab.server.cluster import Cluster
 
 import preloaded
 from waiting import PATIENCE, wait_for
-
-TOOL = [sys.executable, "-m", "inorder"]
 
 
 def make_table(connection: Connection) -> None:

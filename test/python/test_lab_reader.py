@@ -27,7 +27,6 @@ from replay import Nowhere
 from tool import LabRun, table_lines
 
 LOSING = ("id", "created", "v7")
-KEEPING = tuple(name for name in READERS if name not in LOSING)
 COMMITTED = {1: 100.0, 2: 100.5, 3: 101.0}
 
 
