@@ -36,7 +36,7 @@ def cut(result: Result, rounds: int) -> Result:
 
 def test_random_keys_are_judged_as_far_as_the_rounds_carry() -> None:
     """Six rounds at a quarter of the speed decide the question. Three rounds do not, and the report says what would."""
-    sure, key = report_of(a_result()).verdicts(a_result()), "Do random keys cost you?"
+    sure, key = report_of(a_result()).verdicts(a_result()), "Are random keys expensive?"
     assert [(verdict.question, verdict.answer) for verdict in sure] == [(key, "Yes")]  # no ordered kind was measured
     assert sure[0].figures.startswith(
         "The speed is 25 % [25–25 %] of that of bigint. The WAL is 12.0 [12.0–12.0] times that of bigint with a "
@@ -100,7 +100,7 @@ def test_whether_it_gets_slower_is_answered_relative_to_bigint(share: float, ans
         slower = 0.25 * (share if small.kind == "random" else 1.0)
         result.runs.append(replace(small, rows=10_000, metrics=small.metrics | {"tps": slower * small.metrics["tps"]}))
     verdict = report_of(result).verdicts(result)[-1]
-    assert (verdict.question, verdict.answer) == ("Does it get slower as the table grows?", answer)
+    assert (verdict.question, verdict.answer) == ("Do inserts get slower as the table grows?", answer)
     assert [round(bar.value) for bar in verdict.bars] == [25, round(25 * share)]
 
 
@@ -191,9 +191,9 @@ def test_the_table_of_the_verdict_comes_first_with_one_picture() -> None:
     assert titles[:2] == ["Inserting into a table of 12,000 rows", "Inserting into a table of 4,000 rows"]
     top = page[page.index('<div class="top">') : page.index("</table>")]
     assert top.count("<figure>") == 1 and "<figure>" in page[page.index("</table>") :]
-    assert page.count("Do random keys cost you?") == 1 and 'class="one"' in page
+    assert page.count("Are random keys expensive?") == 1 and 'class="one"' in page
     both = render([Labelled("a", result), Labelled("b", recorded("reader"))])
-    assert both.count("Do random keys cost you?") == 1 and 'class="many"' in both
+    assert both.count("Are random keys expensive?") == 1 and 'class="many"' in both
 
 
 @pytest.mark.server

@@ -229,7 +229,7 @@ def verdicts(result: Result, plan: BulkPlan, question: str) -> list[Verdict]:
     built = f"The indexes are built on {keys}. In P1 the factor is {published:.2f}; {first}."
     return [
         *costs(question, [to_base("time", SECONDS), to_base("WAL", wal)], load, drawn),
-        *costs("Is a plain index slower to build than a unique one?",
+        *costs("Is a plain index slower to build than a unique index?",
                [Compared("time", "a unique index", plain)], built),
     ]  # fmt: skip
 

@@ -73,7 +73,7 @@ def copy_of(kind: KeyKind, letter: str) -> KeyKind:
 
 
 class NoiseExperiment(Experiment[NoisePlan]):
-    question = "What can this machine resolve?"
+    question = "Which differences can this machine detect?"
     own = OwnRun(unseen="the device")
 
     @classmethod

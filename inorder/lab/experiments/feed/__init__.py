@@ -40,7 +40,7 @@ BYTES_PER_ROW = 1200
 
 
 class FeedExperiment(Experiment[FeedPlan]):
-    question = "Does a feed cost writers?"
+    question = "Does a feed cost writers CPU time?"
     studies = ("P5",)
     programs = ()
     alone = True

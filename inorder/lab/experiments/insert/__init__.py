@@ -22,7 +22,7 @@ def space(plan: InsertPlan) -> tuple[int, int]:
 
 
 class InsertExperiment(Experiment[InsertPlan]):
-    question = "Do random keys cost you?"
+    question = "Are random keys expensive?"
     studies = ("P1", "P3")
     own = OwnRun(leaf_density=True, unseen="the contents of the WAL (pg_waldump), and figures of the device")
     reports: ClassVar = report

@@ -332,7 +332,7 @@ def growth_section(plan: InsertPlan, sizes: dict[int, list[KindRow]]) -> Section
                bar=True, value=speed_at(rows))
         for rows in sizes
     ]  # fmt: skip
-    title, charts = "Does it get slower as the table grows?", by_size(lines, plan.memory_bytes)
+    title, charts = "Do inserts get slower as the table grows?", by_size(lines, plan.memory_bytes)
     return table("growth", title, figures, [line[0] for line in lines], terminal=False, data=False, charts=charts)
 
 

@@ -183,7 +183,7 @@ def growth_verdict(result: Result, sizes: Sequence[int], kinds: Sequence[KindRow
              for rows, ratios in zip(drawn, by_size, strict=True)]  # fmt: skip
     return [
         Verdict(
-            "Does it get slower as the table grows?",
+            "Do inserts get slower as the table grows?",
             answer_of(compared[:1]),
             f"{' '.join(figures)} An insert of a {kinds[0].label} key reads {reads[0]:.2f} index pages of the small "
             f"table, and {reads[1]:.2f} of the large table.",
