@@ -26,6 +26,7 @@ from inorder.lab.report.verdict import Verdict, bars_of
 from inorder.lab.results.result import EXACT_COUNTERS, Result
 from inorder.lab.run.experiment import Experiment
 from inorder.lab.targets.server_settings import fill_settings
+from inorder.text import quoted
 
 WAVES = "waves"
 BY_MODEL = "The same figure, calculated by the model."
@@ -269,16 +270,17 @@ def verdicts(result: Result, plan: WavesPlan, question: str) -> Sequence[Verdict
         return []
     for kind, height in measured.items():
         model = figures_of(predicted(kind, plan), plan)
-        words.append(f"{LABELS[kind]}: {height:.1f} (model {model['peak_splits'] / model['mean_splits']:.1f})")
+        in_model = model["peak_splits"] / model["mean_splits"]
+        words.append(f"{height:.1f} times with {quoted(LABELS[kind])} (model {in_model:.1f})")
     waves = [height >= WAVE for kind, height in measured.items() if kind not in (GROWN, ORDERED)]
     shown = ((LABELS[kind], measured.get(kind), CSS[kind]) for kind in ("built90", "built70", GROWN))
     return [
         Verdict(
             question,
             "Yes" if any(waves) else "No" if waves else "",
-            f"The step with the most splits has these multiples of the average splits: {'; '.join(words)}.",
-            f"The table has {plan.rows:,} rows; {plan.growth} % more are inserted in steps of 2 %.",
-            f"Counts are exact. A step with {WAVE} times the average splits or more is a wave.",
+            f"The largest number of splits in a step is a multiple of the average number: {', '.join(words)}.",
+            f"The table has {plan.rows:,} rows; then {plan.growth} % more rows are inserted in steps of 2 %.",
+            f"Counts are exact. A step with at least {WAVE} times the average number of splits is a wave.",
             bars_of(shown, number(1, "times")),
         )
     ]

@@ -187,7 +187,7 @@ class Compared:
     @property
     def to_decide(self) -> str:
         if self.counted:
-            return f"The server counts the {self.metric} exactly."
+            return "The server's counters are exact."
         return to_decide(self.ratio, self.ratios) if self.ratio else ""
 
 

@@ -157,7 +157,7 @@ def ordered_verdict(result: Result, base: KindRow, ordered: Sequence[KindRow]) -
         answer if by_speed or by_wal else UNDECIDED,
         " ".join(figures),
         f"{table_text(base)} {OFFER}",
-        sure if by_speed or not by_wal else f"The WAL decides, which the server counts exactly. {sure}",
+        sure if by_speed or not by_wal else f"The WAL decides, because the server's counters are exact. {sure}",
         bars([base, *shown], speed=by_speed),
         steps_for(chosen) if by_speed or by_wal else (),
     )

@@ -213,7 +213,8 @@ class ReaderExperiment(Experiment[ReaderPlan]):
 READ = "read"  # the only step
 
 CAPTION = (
-    "lost: committed, never delivered. twice: delivered more than once. wait: from a row's commit to its delivery. "
+    "lost: rows that were committed, but never delivered. twice: rows that were delivered more than once. wait: the "
+    "time from a row's commit to its delivery. "
     "xmin horizon: rows below the oldest open transaction of the server."
 )
 NO_WAIT = "wait: left out, since the server's clock could not be compared with this machine's to 5 ms."
