@@ -82,7 +82,8 @@ END $$;
 
 -- The statements that index a column of a table or of a tree of partitions without blocking writers. Indexes that an
 -- earlier run has completed are omitted; invalid indexes of an earlier run are dropped first. The caller has checked
--- that the table itself has no valid index on the column.
+-- that the table itself has no valid index on the column, but may lack USAGE on the schemas of partitions, which
+-- to_regclass() requires.
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
@@ -97,7 +98,9 @@ BEGIN
     -- CONCURRENTLY does not work on a partitioned table: create an invalid index ON ONLY the table, then an index on
     -- each leaf, and attach the indexes of the leaves.
     FOR member IN SELECT * FROM inorder_internal.index_tree(relation, key_column) AS m ORDER BY m.depth, m.relation LOOP
-        IF member.is_done IS NULL AND to_regclass(member.qualified) IS NOT NULL THEN
+        IF member.is_done IS NULL
+           AND EXISTS (SELECT FROM pg_class AS t JOIN pg_class AS c USING (relnamespace)
+                       WHERE t.oid = member.relation AND c.relname = member.index) THEN
             RAISE 'relation % exists, but is not an index on column %', member.qualified, key_column
             USING ERRCODE = 'duplicate_table',
                   HINT = 'Drop or rename that relation: feed_prepare() makes an index of this name.';

@@ -71,6 +71,17 @@ def test_rows_are_as_the_table_is_now(fresh: Connection, reader: Connection, cha
     assert rows(reader, "kept") == [3, 4]
 
 
+@pytest.mark.editions
+def test_rows_for_a_reader_have_the_columns_of_the_table(fresh: Connection, other: Connection) -> None:
+    make(fresh, "kept")
+    insert(fresh, "kept", 1)
+    read = """SELECT r::text FROM reader_batch_rows('kept', reader_next_batch('kept', reader_start('kept')), null::kept)
+              AS r"""
+    for change in ("SELECT 1", "ALTER TABLE kept ADD more int DEFAULT 7", "ALTER TABLE kept DROP body"):
+        run(fresh, change)
+        assert value(other, read) == value(fresh, "SELECT kept::text FROM kept")
+
+
 def test_a_name_that_leads_to_another_table(fresh: Connection, reader: Connection) -> None:
     """A plan belongs to a table rather than to its name."""
     make(fresh, "shadow")

@@ -149,6 +149,7 @@ def plain(old: Connection) -> Iterator[Connection]:
     old.execute(PLAIN.encode())
 
 
+@pytest.mark.editions
 def test_missing_privileges_are_named_before_anything_is_done(prepare: Tail, plain: Connection) -> None:
     prepare.environment["PGUSER"] = "prepare_plain"
     named = (

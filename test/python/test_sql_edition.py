@@ -34,6 +34,7 @@ OTHER_TEXTS = {
     "lock_tree": "LOCK TABLE, which executes nothing of a view",
     "check_statement": "the statement of the caller, which is for the settings of the caller",
     "apply_rows": "the statement of the caller, in which reader_batch_rows reads the table",
+    "reader_batch_rows": "rows_of_kept, by a text without a value",
     "apply_batch": "apply_rows, for the type of the rows",
     "feed_guard": "values of the row that is written, by the output functions of their types",
 }
