@@ -2,11 +2,13 @@
 
 import ast
 from collections.abc import Iterator
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
 import psycopg
 import pytest
+from inorder.connection import database
 from inorder.connection.database import SEARCH_PATH, Connection, UserConnection, connect_as_user, has_path, with_path
 from inorder.connection.database import pinned as pinned_dsn
 from inorder.connection.session import Session
@@ -116,9 +118,50 @@ def test_a_name_is_found_by_the_users_path_and_nothing_else(cluster: Cluster, fr
 
 
 @pytest.mark.server
+@pytest.mark.parametrize("requested", [None, "another"])
+def test_the_path_of_another_client_of_a_pooler_resolves_no_name(
+    user: UserConnection, fresh: Connection, monkeypatch: pytest.MonkeyPatch, requested: str | None
+) -> None:
+    fresh.execute("CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.hidden ()")
+    monkeypatch.setattr(database, "asked_path", lambda _: requested)
+    with pytest.raises(InputError, match="because there is a pooler"):
+        user.by_users_path(database.query("table_oid"), "hidden")
+    assert user.by_users_path(database.query("table_oid"), "elsewhere.hidden") > 0
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("writes", "read_only"), [(False, "on"), (True, "off")])
+def test_only_a_session_that_writes_may_write(
+    cluster: Cluster, fresh: Connection, writes: bool, read_only: str
+) -> None:
+    with closing(Session(f"{cluster.dsn} dbname=tail", writes)) as session:
+        with session.transaction():
+            assert value(session.connection, "SHOW transaction_read_only") == read_only
+        session.enter()
+        assert value(session.connection, "SHOW transaction_read_only") == read_only
+
+
+@pytest.mark.server
+def test_a_session_that_is_refused_is_closed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = list[UserConnection]()
+
+    def recorded(dsn: str) -> UserConnection:
+        opened.append(connect_as_user(dsn))
+        return opened[-1]
+
+    monkeypatch.setattr("inorder.connection.session.connect_as_user", recorded)
+    with pytest.raises(InputError, match="has no extension inorder"):
+        Session(f"{cluster.dsn} dbname=template1")
+    assert [connection.closed for connection in opened] == [True]
+
+
+@pytest.mark.server
 def test_a_driver_that_asks_at_once_gets_the_path_before(cluster: Cluster, fresh: Connection) -> None:
     fresh.execute("ALTER DATABASE tail SET search_path = public")
     dsn = f"{cluster.dsn} dbname=tail options='-c geqo=off'"
+    assert not has_path(dsn)
+    # The owner of the database could change this path at any time.
+    fresh.execute("ALTER DATABASE tail SET search_path = pg_catalog, pg_temp")
     assert not has_path(dsn)
     assert str(conninfo_to_dict(pinned_dsn(dsn))["options"]).startswith("-c geqo=off -c search_path=")
     with psycopg.connect(pinned_dsn(dsn)) as session:
@@ -135,15 +178,12 @@ def test_a_pooler_that_does_not_set_the_path_is_an_error(
     cluster: Cluster, fresh: Connection, shared_folder: Path, more: str
 ) -> None:
     """The pooler refuses the option, or drops it. A path of the role helps; one of the database is its owner's."""
-    own = "ALTER {} SET search_path = pg_catalog, pg_temp"
+    fresh.execute("ALTER DATABASE tail SET search_path = pg_catalog, pg_temp")
     with pooler.pooled(cluster, shared_folder, more=more) as port:
-        for setting in (None, own.format("DATABASE tail")):
-            if setting:
-                fresh.execute(setting.encode())
-            with pytest.raises(InputError, match="ALTER ROLE") as raised:
-                pinned_dsn(pooled_dsn(port))
-            assert ("unsupported startup parameter" if not more else "a pooler drops it") in str(raised.value)
-        fresh.execute(own.format("ROLE postgres IN DATABASE tail").encode())
+        with pytest.raises(InputError, match="ALTER ROLE") as raised:
+            pinned_dsn(pooled_dsn(port))
+        assert ("unsupported startup parameter" if not more else "a pooler drops it") in str(raised.value)
+        fresh.execute("ALTER ROLE postgres IN DATABASE tail SET search_path = pg_catalog, pg_temp")
     with pooler.pooled(cluster, shared_folder, more=more) as port:  # whose sessions begin now
         pinned_dsn(pooled_dsn(port))
 
