@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from inorder.connection.database import Connection
 
-from world.sql import run
+from world.sql import run, value
 
 PLAIN = ("CREATE TABLE orders (id int PRIMARY KEY, status text, tenant int, note text)",)
 PARTS = (
@@ -25,6 +25,12 @@ STANDS = """SELECT (
                            AND d.proof IS DISTINCT FROM CASE c.relkind WHEN 'p' THEN split_part(f.proof, ' ', -1) END)
     FROM orders_by_status_deltas AS f JOIN pg_class AS c ON c.oid = 'orders'::regclass
     WHERE f.open IS NOT NULL AND f.proof IS NOT NULL ORDER BY f.xact DESC LIMIT 1)"""
+
+
+def admit(connection: Connection, *names: str) -> None:
+    """Let roles write, and read counts. The SQL edition does not allow that by default."""
+    if value(connection, "SELECT to_regproc('feed_admit') IS NOT NULL"):
+        run(connection, *(f"SELECT feed_admit('{name}', only_writes => true)" for name in names))
 
 
 def difference(

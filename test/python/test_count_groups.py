@@ -9,7 +9,7 @@ from inorder.lab.server.cluster import Cluster
 
 from attack import refusal
 from conftest import LONG_RUN
-from counted_groups import FOLD, GROUPS, PARTS, PLAIN, ROWS, START, difference, stands, start
+from counted_groups import FOLD, GROUPS, PARTS, PLAIN, ROWS, START, admit, difference, stands, start
 from ground import roles
 from restoring import copied, spend_transactions
 from waiting import blocked
@@ -762,12 +762,6 @@ def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connect
     run(fresh, "ANALYZE orders_by_status_deltas")  # as autovacuum does
     assert pages(fresh) <= 3 * at_first
     assert difference(fresh) == difference(other) == []
-
-
-def admit(connection: Connection, *names: str) -> None:
-    """Let roles write, and read counts. The SQL edition does not allow that by default."""
-    if value(connection, "SELECT to_regproc('feed_admit') IS NOT NULL"):
-        run(connection, *(f"SELECT feed_admit('{name}', only_writes => true)" for name in names))
 
 
 def test_who_may_write_and_read(fresh: Connection) -> None:

@@ -10,7 +10,7 @@ from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
 from attack import refusal
-from counted_groups import FOLD, PARTS, PLAIN, ROWS, START, difference, stands, start
+from counted_groups import FOLD, PARTS, PLAIN, ROWS, START, admit, difference, stands, start
 from ground import roles
 from load.replicas import SETTINGS, wait_until_confirmed
 from restoring import copied
@@ -31,11 +31,6 @@ def play(connection: Connection, *statements: str, folds: bool = True) -> None:
         if folds:
             run(connection, FOLD)
             assert difference(connection) == [] and stands(connection), statement
-
-
-def admit(connection: Connection, *names: str) -> None:
-    if value(connection, "SELECT to_regproc('feed_admit') IS NOT NULL"):
-        run(connection, *(f"SELECT feed_admit('{name}', only_writes => true)" for name in names))
 
 
 def copy(connection: Connection, text: str, options: str = "") -> str:

@@ -38,6 +38,7 @@ BATCH = {"transactions": "{[7,9)}"}
 AFTER = {"transactions": "{[0,9)}"}
 ORDER = {"column_name": "seq", "attnum": 2}
 MARK = {"size": 5, "last": "0" * 64, "id": None}
+OPEN = os.open
 
 
 def changed(**parts: object) -> bytes:
@@ -132,15 +133,14 @@ def full(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+def without_nameless_files(path: str | Path, flags: int, *mode: int) -> int:
+    if flags & os.O_TMPFILE == os.O_TMPFILE:
+        raise OSError(errno.EOPNOTSUPP, "none")
+    return OPEN(path, flags, *mode)
+
+
 def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.open
-
-    def without(path: str | Path, flags: int, *mode: int) -> int:
-        if flags & os.O_TMPFILE == os.O_TMPFILE:
-            raise OSError(errno.EOPNOTSUPP, "none")
-        return real(path, flags, *mode)
-
-    for opened in (real, without):
+    for opened in (OPEN, without_nameless_files):
         monkeypatch.setattr(os, "open", opened)
         with PositionFile(tmp_path / "p") as file:
             assert (tmp_path / "p").read_bytes() == NEW and file.read(decode) is None
@@ -180,15 +180,8 @@ def test_no_file_of_another_name_is_touched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless_files: bool
 ) -> None:
     """Files with similar names may be positions of other readers, for instance p.partial."""
-    real = os.open
-
-    def without(path: str | Path, flags: int, *mode: int) -> int:
-        if flags & os.O_TMPFILE == os.O_TMPFILE:
-            raise OSError(errno.EOPNOTSUPP, "none")
-        return real(path, flags, *mode)
-
     if not nameless_files:
-        monkeypatch.setattr(os, "open", without)
+        monkeypatch.setattr(os, "open", without_nameless_files)
     neighbours = {tmp_path / name for name in ("p.partial", f"p.{os.getpid()}.partial", "p.tmp", "p~", ".p")}
     for other in neighbours:
         other.write_text("another reader's")
