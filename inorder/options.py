@@ -162,8 +162,8 @@ def option(*names: str, **more: Any) -> Callable[[Any], Any]:
     return click.option(*names, cls=Option, **{"show_default": bool(more.get("default")), **more})
 
 
-def dsn_option(of: str = "") -> Callable[[Any], Any]:
-    text = f"Connection string, URI or service=NAME{of}.  [default: libpq's environment]"
+def dsn_option(server: str = "") -> Callable[[Any], Any]:
+    text = f"Connection string, URI or service=NAME{server}.  [default: libpq's environment]"
     return option("-d", "--dsn", type=DSN, default="", help=text)
 
 

@@ -122,11 +122,11 @@ def random_keys(facts: Facts, all_keys: Sequence[Keyed], least: float) -> Iterat
             )
         elif savings.least_share < LEAST_SHARE:
             run = f"inorder lab run insert --like {shlex.quote(table)} --touch recent"
-            why = (
+            reason = (
                 f"ordered keys would save {shares(savings)} of its WAL. If updates change new rows, {run} measures the "
                 "saving. pg_stat_statements shows which rows updates change."
             )
-            yield Unadvised(table, why, undecided=True)
+            yield Unadvised(table, reason, undecided=True)
         else:
             yield random_key(facts, partitions, loads, savings, evidence)
 

@@ -123,13 +123,13 @@ class OutputFile:
     def place(self, mark: Mark, start: str | None) -> int:
         """The place of a mark. Raise an error if this is not the marked file. ``start``: the bytes after the mark."""
         size = self.size()
-        same = self.id() == mark.id
+        is_same = self.id() == mark.id
         if size == 0:
-            self.check_empty(mark, start is not None, same)
+            self.check_empty(mark, start is not None, is_same)
             return 0
         if size < mark.size:
             raise MismatchError(f"it has {size:,} bytes, and {mark.size:,} were delivered")
-        if mark.size == 0 and not same and is_named(self.id()):
+        if mark.size == 0 and not is_same and is_named(self.id()):
             raise MismatchError("it is another file")
         if digest(self.before(mark.size)) != mark.last:
             raise MismatchError(f"its content before byte {mark.size:,} is not what was delivered")
@@ -137,17 +137,17 @@ class OutputFile:
             raise MismatchError(f"its content after byte {mark.size:,}, the end of the delivered rows, is not a batch")
         return mark.size
 
-    def check_empty(self, mark: Mark, half: bool, same: bool) -> None:
+    def check_empty(self, mark: Mark, is_unfinished: bool, is_same: bool) -> None:
         """Accept an empty file as new.
 
         Raise an error if the file is open for appending and was emptied, or if the former file ends within a batch.
         """
-        if mark.size > 0 and same and self.appends:
+        if mark.size > 0 and is_same and self.appends:
             raise MismatchError(
                 "it was emptied in place, as by logrotate's copytruncate: rows written between the copy and the "
                 "truncation are in neither file"
             )
-        if half and not same:
+        if is_unfinished and not is_same:
             raise MismatchError("it is new, and the last batch is unfinished in the former file")
 
     def check_header(self, header: bytes) -> None:
@@ -294,9 +294,9 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def advice(reason: str, mark: Mark, half: bool) -> str:
+def advice(reason: str, mark: Mark, is_unfinished: bool) -> str:
     """The error for a file that is not the expected file, with possible remedies."""
-    if half:
+    if is_unfinished:
         hint = (
             "Append to the former file once more, to complete its last batch. Or cut the former file to its first "
             f"{mark.size} bytes (truncate -s) and use --accept-output."

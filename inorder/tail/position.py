@@ -155,7 +155,7 @@ def made(path: Path) -> int | None:
 
 
 def nameless(path: Path) -> tuple[int, Path]:
-    """Create a file without a name, which vanishes with this process; if not supported, a file next to the path."""
+    """Create a file without a name, which vanishes with this process, or else a file next to the path."""
     with suppress(OSError):
         descriptor = os.open(path.parent, os.O_RDWR | os.O_TMPFILE, 0o666)
         return descriptor, OPENED / str(descriptor)

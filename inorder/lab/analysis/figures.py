@@ -112,9 +112,9 @@ def to(base: str, metric: Metric, step: str = "", base_step: str = "", itself: i
     """The ratio to another kind, or to another step, in the same round. ``itself``: the value shown for the base."""
 
     def read(row: Row) -> Estimate | float | None:
-        at = step or row.step
-        if itself and row.kind == base and row.result.select(at, base):
+        own_step = step or row.step
+        if itself and row.kind == base and row.result.select(own_step, base):
             return itself
-        return ratio_of(row.result, at, row.kind, base or row.kind, metric, row.rows, base_step=base_step)
+        return ratio_of(row.result, own_step, row.kind, base or row.kind, metric, row.rows, base_step=base_step)
 
     return read

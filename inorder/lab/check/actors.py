@@ -162,11 +162,11 @@ class Writer(Actor):
         self.open.ended, self.open.committed, self.open.clock = self.world.tick(), committed, self.world.clock
         self.clear()
 
-    def fail(self, word: str, why: str) -> str:
+    def fail(self, word: str, reason: str) -> str:
         self.session.run("ROLLBACK")
         self.finish(False)
         self.failed = word not in ENDS
-        return f"{word} fails: {why}"
+        return f"{word} fails: {reason}"
 
 
 class Polls(Actor):

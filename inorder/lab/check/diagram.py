@@ -18,8 +18,8 @@ def conclusion(judged: Judgement) -> Iterator[str]:
     for key in judged.disorder:
         yield f"row {key} is returned after a row of a transaction that began after row {key} was committed"
     for stall in judged.stalled:
-        why = f"while {' and '.join(stall.behind)} is open" if stall.behind else "though no transaction is open"
-        yield f"row {stall.key} is committed, and polls do not return it yet, {why}"
+        cause = f"while {' and '.join(stall.behind)} is open" if stall.behind else "though no transaction is open"
+        yield f"row {stall.key} is committed, and polls do not return it yet, {cause}"
 
 
 def at_once(events: Sequence[Event]) -> list[Event]:

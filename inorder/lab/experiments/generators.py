@@ -47,7 +47,7 @@ TASKS = {"in": "text in", "out": "text out", "sort": "ORDER BY", "group": "GROUP
 EVERY_TASK = tuple(f"{type_name} {task}" for type_name in TYPES for task in TASKS)
 AT_ONCE = 20  # calls of a type's input or output function per row; with many calls, the cost of the row itself is small
 CALLED = (
-    "SELECT count(*) FROM (SELECT '{example}'::{of} AS value FROM generate_series(1, {rows}) OFFSET 0) AS e "
+    "SELECT count(*) FROM (SELECT '{example}'::{type} AS value FROM generate_series(1, {rows}) OFFSET 0) AS e "
     "WHERE ROW({calls}) IS NOT NULL"
 )
 QUERIES = {
@@ -158,8 +158,8 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         values = self.plan.values
         if task in ("in", "out"):
             calls = ", ".join([f"{type_name}_{task}(e.value)"] * AT_ONCE)
-            of = "cstring" if task == "in" else type_name
-            return self.timed(CALLED.format(example=EXAMPLE, of=of, rows=values // AT_ONCE, calls=calls))
+            argument = "cstring" if task == "in" else type_name
+            return self.timed(CALLED.format(example=EXAMPLE, type=argument, rows=values // AT_ONCE, calls=calls))
         self.make_values()
         self.execute(f"SET enable_sort = {task == 'sort'}")
         measured = self.timed(QUERIES[task].format(table=f"{SCHEMA}.shuffled_{type_name}", values=values))

@@ -376,6 +376,6 @@ def verdicts(result: Result, plan: UuidV1Plan, question: str) -> list[Verdict]:
     shown = ((kind.label, median_of(result, COPY_FROM, name, SECONDS.metric), f"kind-{name}")
              for name, kind in KINDS.items() if name != "bigint")  # fmt: skip
     lag = f", clocks up to {plan.lag:g} s apart" if plan.lag else ""
-    whose = f"of {Path(plan.file).name}" if plan.file else f"from {plan.nodes} nodes{lag}"
-    holds = f"COPY loads {short(plan.rows)} rows {whose} after a checkpoint. The only index is the primary key."
+    origin = f"of {Path(plan.file).name}" if plan.file else f"from {plan.nodes} nodes{lag}"
+    holds = f"COPY loads {short(plan.rows)} rows {origin} after a checkpoint. The only index is the primary key."
     return costs(question, compared, holds, bars_of(shown, lambda seconds: f"{figures(seconds)} s"))

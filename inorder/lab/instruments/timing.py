@@ -26,7 +26,7 @@ class ServerProcess:
     def cpu_seconds(self) -> float:
         """The CPU time so far, from the first field of schedstat, read when the process waits for its client.
 
-        The kernel's sum is complete once the process waits, which may be some time after its answer.
+        The kernel's sum is complete once the process waits, which may be some time after the process has answered.
         """
         wait_until(self.stands_still, f"the server process {self.process} still runs after {ENDING_SECONDS} s")
         nanoseconds = self.nanoseconds()

@@ -96,8 +96,8 @@ def metric_of(words: str) -> Metric:
     def value(run: Run) -> float | None:
         values = {"rows": float(run.rows)} | run.metrics
         terms = [float(term) if term.isdigit() else values.get(term) for term in divisor.split("+") if term]
-        by = fsum(addend for addend in terms if addend is not None) if terms else 1.0
-        return values[name] / by * float(factor or 1) if name in values and None not in terms and by else None
+        total = fsum(addend for addend in terms if addend is not None) if terms else 1.0
+        return values[name] / total * float(factor or 1) if name in values and None not in terms and total else None
 
     return value
 

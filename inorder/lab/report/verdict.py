@@ -263,8 +263,8 @@ def to_detect(rounds: int | None) -> str:
     >>> to_detect(None)
     'To detect a difference of 10 %, use longer measurements, or a machine with less other load.'
     """
-    how = f"--rounds {rounds}" if rounds else "longer measurements, or a machine with less other load"
-    return f"To detect a difference of {100 * TO_FIND:.0f} %, use {how}."
+    remedy = f"--rounds {rounds}" if rounds else "longer measurements, or a machine with less other load"
+    return f"To detect a difference of {100 * TO_FIND:.0f} %, use {remedy}."
 
 
 def how_sure(result: Result) -> str:

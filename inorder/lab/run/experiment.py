@@ -131,5 +131,7 @@ class Experiment(ABC, Generic[P]):
         try:
             return cls.Plan.read(result.plan)  # type: ignore[return-value]
         except TypeError as error:
-            why = shortened(str(error))
-            raise InputError(f"the result's plan is not a plan of the experiment {quoted(cls.name)}: {why}") from error
+            reason = shortened(str(error))
+            raise InputError(
+                f"the result's plan is not a plan of the experiment {quoted(cls.name)}: {reason}"
+            ) from error

@@ -63,10 +63,12 @@ def modelled(result: Result, plan: LikePlan, figure: str, scale: float = 1.0) ->
 
 
 def predicted_wal(result: Result, plan: LikePlan, kind: str, base: str) -> float | None:
-    own = middle_of(result, INSERT, kind, modelled(result, plan, "wal_bytes"))
-    every = middle_of(result, INSERT, base, per("wal_bytes", "inserts"))
-    of_key = middle_of(result, INSERT, base, per(f"wal_bytes {key_index(base)}", "inserts"))
-    return None if own is None or every is None or of_key is None else every - of_key + own
+    modelled_key = middle_of(result, INSERT, kind, modelled(result, plan, "wal_bytes"))
+    whole = middle_of(result, INSERT, base, per("wal_bytes", "inserts"))
+    measured_key = middle_of(result, INSERT, base, per(f"wal_bytes {key_index(base)}", "inserts"))
+    return (
+        None if modelled_key is None or whole is None or measured_key is None else whole - measured_key + modelled_key
+    )
 
 
 def of_index(figure: str, scale: float = 1.0) -> Callable[[Row], Value]:

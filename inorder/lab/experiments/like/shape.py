@@ -219,20 +219,20 @@ def read_shape(
         for _, above, bounds, divided, key_columns in rows(connection, "like_partitions", oid)
     )
     dividing = {name for partition in partitions for name in partition.columns}
-    every, notes = [], []
+    all_indexes, notes = [], []
     primary: tuple[str, ...] = ()
     for name, definition, plain, mentions, unique, is_primary, exclusion, foreign in rows(
         connection, "like_indexes", oid
     ):
         if foreign or set(without) & {*names(plain), *names(mentions)}:
-            why = ", which needs an extension or a function of yours" if foreign else ""
-            notes.append(f"Left out: the index {name}{why}.")
+            reason = ", which needs an extension or a function of yours" if foreign else ""
+            notes.append(f"Left out: the index {name}{reason}.")
             continue
         notes += [f"Left out: the exclusion constraint {name}, but not its index."] if exclusion else []
         primary = names(plain) if is_primary else primary
-        every.append(ShapeIndex(str(name), renamed(str(definition)), names(plain), names(mentions), bool(unique)))
+        all_indexes.append(ShapeIndex(str(name), renamed(str(definition)), names(plain), names(mentions), bool(unique)))
     key = key or key_of(primary, dividing)
-    of_key = [index for index in every if index.columns[:1] == (key,)]
+    of_key = [index for index in all_indexes if index.columns[:1] == (key,)]
     if key not in {column.name for column in columns} or not of_key:
         raise InputError(f"--key {key}: the table has no such column, or no index that begins with it")
     checks = []
@@ -242,7 +242,7 @@ def read_shape(
         else:
             checks.append(Check(renamed(str(definition)), names(mentions)))
     first = max(of_key, key=lambda index: index.unique)
-    indexes = (first, *(index for index in every if index is not first))
+    indexes = (first, *(index for index in all_indexes if index is not first))
     return Shape(key, tuple(columns), indexes, tuple(checks), enums, partitions, fillfactor), notes
 
 
