@@ -88,7 +88,7 @@ def build_into(
     """
     require_plain(source, server.bindir, build)
     require_tools(server)
-    stage = build / "stage"  # used because make cannot handle every path that a target may have
+    stage = build / "stage"  # an intermediate folder, because make cannot handle every path that a target may have
     with locked(build):
         for folder in (source, *more_sources):
             run_make(server, folder / "Makefile", build / folder.relative_to(source), "install", f"DESTDIR={stage}")

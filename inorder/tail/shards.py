@@ -178,7 +178,7 @@ class ShardsSource(Source):
                 batch = self.asked(self.current)
                 self.count, self.full = 0, batch.full if batch else 1
                 if batch is not None:
-                    return replace(batch, is_part=True)  # this source decides what follows the batch
+                    return replace(batch, is_part=True)  # this source, not the caller, decides if rows follow the batch
             elif not self.renew():
                 self.is_idle = True
                 return None

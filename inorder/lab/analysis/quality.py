@@ -65,7 +65,9 @@ def outliers(result: Result) -> list[Run]:
 
 
 def slowest_round(result: Result) -> float:
-    """The ratio of the speeds of the fastest and the slowest round, by the medians of TPS relative to other rounds.
+    """The speed of the fastest round divided by the speed of the slowest round.
+
+    The speed of a round is the median of its TPS, each divided by the median of the same measurement in all rounds.
 
     >>> runs = [Run("insert", kind, 9, number, {"tps": tps / number}) for kind, tps in (("v7", 90), ("random", 9))
     ...         for number in (1, 2, 4)]

@@ -147,7 +147,7 @@ def ways_in(text: str) -> dict[str, Way]:
 
 
 def way_of(name: str, values: Any) -> Way:
-    """The way in a table of a file. Raise an error that names the table if a field is unknown, or of a wrong type."""
+    """The way that a TOML table defines. Raise an error with the name if a field is unknown, or of a wrong type."""
     if not isinstance(values, dict):
         raise InputError(f"{name} is not a table: a reader begins with a line [{name}]")
     if unknown := values.keys() - {field.name for field in fields(Way)[1:]}:

@@ -45,7 +45,7 @@ CSS = {"built100": "series-1", "built90": "series-2", "built70": "series-3", GRO
 STEPS_PER_ROWS = 50  # number of steps in which the first rows are inserted once more; each step adds 2 % of these rows
 BATCH = 100_000
 PAGE = 8192
-PER = 1000  # reports count splits per this number of rows
+PER = 1000  # reports give the splits per this number of rows
 # A step with at least this multiple of the average splits is a wave. Grown indexes of a million rows reach half of this
 # multiple.
 WAVE = 3
