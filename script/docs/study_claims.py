@@ -357,7 +357,8 @@ P5 = (
     Claim("P5", "The trigger slows down with more tables, one session, 600 rows a statement: rows a second with 512 "
           "tables relative to 2 tables",
           "slower", "trigger", many_tables("partition_trigger", 600), below(1), as_there=True),
-    Claim("P5", "One session, 2 tables, 600 rows a statement: rows a second by trigger relative to the application",
+    Claim("P5", "One session, 2 tables, 600 rows a statement: rows a second by trigger relative to routing by the "
+          "application",
           "application preferred", "one-session",
           to("tables@2", "partition_trigger", "partition_application", "rows_per_second", 600), below(1)),
     Claim("P5", "Counting incrementally: time of exact_count relative to count(*)", "–", "feed",
