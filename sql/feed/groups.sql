@@ -95,18 +95,21 @@ BEGIN
 END $$;
 
 -- The state of a table, as text: a fold is valid as long as this text is the same. Null if the table has or had
--- inheritance children, or a trigger that may move rows unnoticed (late_trigger). The files and partitions are those
--- that the planner sees now; everything else is as the snapshot sees it. The last word, if any, is the text by which
--- deltas identify the partitions (delta_tree). An inheritance child that was added and removed leaves deltas of its
--- rows. The text shows such a child: adding the first child changes the row of the table in pg_class (relhassubclass),
--- and relhassubclass stays true until ANALYZE resets it.
+-- inheritance children, or a trigger that may move rows unnoticed (late_trigger), or if the table was changed after the
+-- snapshot. The files and partitions are those that the planner sees now; everything else is as the snapshot sees it.
+-- The last word, if any, is the text by which deltas identify the partitions (delta_tree). The row of a table in
+-- pg_class changes with its owner, name and schema, row security, its first rule, and its first child. A child or rule
+-- that was added and removed leaves that change, although ANALYZE or VACUUM resets relhassubclass and relhasrules.
 CREATE FUNCTION inorder_internal.exact_count_proof(caller oid, relation regclass, deltas regclass, columns name[])
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     RETURN (SELECT concat_ws(' ', inorder_internal.server_system(), hashtextextended(concat_ws(
-                ',', f.oid, f.xmin, d.oid, pg_relation_filenode(d.oid), d.relforcerowsecurity, d.relhasrules,
-                d.relhassubclass, d.relowner, v.oid, v.relowner, c.relpersistence, c.relforcerowsecurity, c.xmin,
+                ',', f.oid, f.xmin, d.oid, d.xmin, pg_relation_filenode(d.oid), (
+                    SELECT sum(hash_record_extended(ROW(p.name, p.xmin), 0))
+                    FROM (SELECT a.attname, a.xmin FROM pg_attribute AS a WHERE a.attrelid = d.oid AND a.attnum > 0
+                          UNION ALL SELECT g.tgname, g.xmin FROM pg_trigger AS g WHERE g.tgrelid = d.oid)
+                        AS p(name, xmin)), v.oid, v.relowner, c.xmin,
                 inorder_internal.versions(m.members, columns, concat(
                     'zz_inorder_count_', inorder_internal.group_id(left(f.proname, -7)), '_')::name),
                 ARRAY(SELECT pg_relation_filenode(u.oid) FROM unnest(m.members) AS u(oid))), 0),
@@ -119,7 +122,15 @@ BEGIN
                                     SELECT p.relid FROM pg_partition_tree(c.oid) AS p ORDER BY p.relid)::oid[]
                                 END AS members OFFSET 0) AS m
             WHERE c.oid = relation AND NOT (c.relkind = 'r' AND c.relhassubclass)
-              AND (c.relkind = 'r' OR inorder_internal.late_trigger(m.members) IS NULL));
+              AND (c.relkind = 'r' OR inorder_internal.late_trigger(m.members) IS NULL)
+              -- Statements of a transaction with an older snapshot fire the triggers that exist now.
+              AND NOT EXISTS (
+                  SELECT FROM (SELECT c.xmax UNION ALL SELECT d.xmax UNION ALL SELECT f.xmax
+                               UNION ALL SELECT a.xmax FROM pg_attribute AS a
+                               WHERE a.attrelid = d.oid OR a.attrelid = ANY (m.members) AND a.attname = ANY (columns)
+                               UNION ALL SELECT g.xmax FROM pg_trigger AS g WHERE g.tgrelid = ANY (m.members || d.oid))
+                      AS k(changed_by)
+                  WHERE inorder_internal.is_changed(k.changed_by)));
 END $$;
 
 -- True if a role may write into a table or some of its columns, directly or through a view; otherwise an error.
@@ -371,26 +382,37 @@ BEGIN
     ) AS d;
 END $$;
 
--- The statements that create the table of deltas. The default of a column checks the privileges of the writer. A
--- trigger with a condition that checks these privileges would take half of the time of writing a delta, because the
--- server parses the condition for each statement.
+-- The columns of the table of deltas.
+CREATE FUNCTION inorder_internal.delta_definitions(s inorder_internal.group_set) RETURNS text[]
+LANGUAGE sql STABLE
+RETURN (SELECT coalesce(array_agg(format('g%s %s'::text, k.place, inorder_internal.column_definition(a, a.atttypid))
+                                  ORDER BY k.place), '{}'::text[])
+        FROM unnest((s).columns) WITH ORDINALITY AS k(name, place)
+        JOIN pg_attribute AS a ON a.attrelid = (s).relation AND a.attname = k.name)
+       || ARRAY['n bigint'::text, 'xact xid8', 'open xid8[]', 'proof text COLLATE "default"'];
+
+-- The default of the column "xact", as the server formats it, checks the privileges of the writer. A trigger with a
+-- condition that checks these privileges would take half of the time of writing a delta, because the server parses the
+-- condition for each statement.
+CREATE FUNCTION inorder_internal.delta_default(s inorder_internal.group_set) RETURNS text
+LANGUAGE sql STABLE
+RETURN format('CASE WHEN (has_table_privilege((%1$s::regclass)::oid, ''INSERT, UPDATE, DELETE''::text) '
+              'OR %2$s.exact_count_writes(%1$s::regclass)) THEN pg_current_xact_id() ELSE NULL::xid8 END'::text,
+              concat('''', replace((s).relation::text, ''''::text, ''''''::text), ''''),
+              inorder_internal.public_schema());
+
+-- The statements that create the table of deltas.
 CREATE FUNCTION inorder_internal.deltas_statements(s inorder_internal.group_set) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN NEXT format(
-        'CREATE TABLE %s (%sn int8 NOT NULL, xact xid8 DEFAULT CASE WHEN '
-        'has_table_privilege(%L::regclass::oid, ''INSERT, UPDATE, DELETE''::text) OR %s.exact_count_writes('
-        '%3$L::regclass) THEN pg_current_xact_id() END, open xid8[], proof text)', s.deltas, (
-            SELECT string_agg(format('g%s %s, ', k.place, inorder_internal.column_definition(a, a.atttypid)), ''
-                              ORDER BY k.place)
-            FROM unnest(s.columns) WITH ORDINALITY AS k(name, place)
-            JOIN pg_attribute AS a ON a.attrelid = s.relation AND a.attname = k.name
-        ), s.relation, inorder_internal.public_schema());
+    RETURN NEXT format('CREATE TABLE %s (%s)', s.deltas,
+                       array_to_string(inorder_internal.delta_definitions(s), ', '));
     RETURN NEXT format('CREATE INDEX ON %s (xact)', s.deltas);
     -- Publications of all tables require a replica identity. With statistics, the planner would read the whole table,
     -- which has few rows in many pages if a snapshot was held for a long time.
-    RETURN NEXT format('ALTER TABLE %s REPLICA IDENTITY FULL, ALTER xact SET STATISTICS 0, '
-                       'ALTER proof SET STATISTICS 0', s.deltas);
+    RETURN NEXT format('ALTER TABLE %s REPLICA IDENTITY FULL, ALTER n SET NOT NULL, ALTER xact SET DEFAULT %s, '
+                       'ALTER xact SET STATISTICS 0, ALTER proof SET STATISTICS 0',
+                       s.deltas, inorder_internal.delta_default(s));
 END $$;
 
 CREATE FUNCTION inorder_internal.newest_fold(s inorder_internal.group_set, more text) RETURNS text
@@ -529,7 +551,27 @@ CREATE FUNCTION inorder_internal.trigger_kind(definition text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN split_part(regexp_replace(definition, '[(]''[0-9]+'''::text, '('::text), ' WHEN '::text, 1);
 
--- The part of a set that differs from what exact_count_start() creates, or null.
+-- True if a table of deltas has other columns or another default than exact_count_start() creates, or row security, or
+-- has or had rules or child tables.
+CREATE FUNCTION inorder_internal.deltas_differ(s inorder_internal.group_set) RETURNS boolean
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
+BEGIN
+    RETURN (SELECT d.relhasrules OR d.relhassubclass OR d.relrowsecurity
+                   OR inorder_internal.delta_definitions(s) IS DISTINCT FROM ARRAY(
+                       SELECT format('%s %s', a.attname, inorder_internal.column_definition(a, a.atttypid))
+                       FROM pg_attribute AS a
+                       WHERE a.attrelid = d.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum)
+                   OR NOT EXISTS (
+                       SELECT FROM pg_attrdef AS k
+                       JOIN pg_attribute AS a ON a.attrelid = k.adrelid AND a.attnum = k.adnum
+                       WHERE k.adrelid = d.oid AND a.attname = 'xact'
+                         AND ltrim(regexp_replace(pg_get_expr(k.adbin, k.adrelid), '[[:space:]]+', ' ', 'g'))
+                             = regexp_replace(inorder_internal.delta_default(s), '[[:space:]]+', ' ', 'g'))
+            FROM pg_class AS d WHERE d.oid = to_regclass(s.deltas));
+END $$;
+
+-- The part of a set that differs from what exact_count_start() creates, or null. A trigger BEFORE INSERT or DELETE of
+-- the deltas could change a fold.
 CREATE FUNCTION inorder_internal.group_fault(s inorder_internal.group_set) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
@@ -540,7 +582,10 @@ BEGIN
                          OR f.prosecdef OR f.proconfig IS NOT NULL
                     THEN format('function %s was changed', s.deltas)
                     WHEN inorder_internal.has_renamed(s)
-                    THEN format('columns that view %s counts were renamed', s.view) END
+                    THEN format('columns that view %s counts were renamed', s.view)
+                    WHEN inorder_internal.deltas_differ(s)
+                    THEN format('table %s has other columns or row security, or has or had rules or child tables',
+                                s.deltas) END
         FROM pg_class AS c LEFT JOIN pg_proc AS f ON f.oid = to_regprocedure(concat(s.deltas, '()'))
         CROSS JOIN LATERAL (SELECT count(*) AS owned FROM pg_class AS k WHERE k.relowner = c.relowner
                             AND k.oid IN (to_regclass(s.deltas), to_regclass(s.view))) AS k
@@ -552,7 +597,11 @@ BEGIN
         WHERE g.tgenabled IS DISTINCT FROM t.enabled
            OR inorder_internal.trigger_kind(pg_get_triggerdef(g.oid))
               <> inorder_internal.trigger_kind('CREATE ' || t.definition)
-        ORDER BY t.relation, t.name LIMIT 1));
+        ORDER BY t.relation, t.name LIMIT 1
+    ), (
+        SELECT format('trigger %I of table %s may change deltas', min(g.tgname::text), s.deltas) FROM pg_trigger AS g
+        WHERE g.tgrelid = to_regclass(s.deltas) AND g.tgtype & 3 = 3
+          AND g.tgfoid <> to_regprocedure(concat(s.deltas, '()')) HAVING count(*) > 0));
 END $$;
 
 CREATE FUNCTION inorder_internal.say_fault(s inorder_internal.group_set, fault text, remedy text) RETURNS void
@@ -634,6 +683,7 @@ END $$;
 CREATE FUNCTION inorder_internal.fold_set(caller oid, s inorder_internal.group_set, waits boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    deltas oid := to_regclass(s.deltas);
     members oid[] := inorder_internal.tree(s.relation)::oid[];
     proof text;
     fault text;
@@ -647,10 +697,10 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    proof := inorder_internal.exact_count_proof(caller, s.relation, to_regclass(s.deltas), s.columns);
+    proof := inorder_internal.exact_count_proof(caller, s.relation, deltas, s.columns);
     fault := CASE WHEN waits THEN inorder_internal.group_fault(s) END;
     modes := ARRAY(SELECT l.mode FROM pg_locks AS l
-                   WHERE l.relation = ANY (members) AND l.pid = pg_backend_pid()
+                   WHERE l.relation = ANY (members || deltas) AND l.pid = pg_backend_pid()
                      AND l.database = (SELECT b.oid FROM pg_database AS b WHERE b.datname = current_database()));
     PERFORM inorder_internal.require_read_committed(
         'exact_count_fold', 'Changes since this transaction began would not be counted.');
@@ -658,7 +708,7 @@ BEGIN
         PERFORM inorder_internal.say_fault(s, fault, format(
             'Call exact_count_start(%L, by => %L), then exact_count_fold(%1$L).', s.relation, s.columns));
     ELSIF modes && '{ShareRowExclusiveLock,ExclusiveLock,AccessExclusiveLock}'
-          OR (SELECT age(c.xmin) <= 0 FROM pg_class AS c WHERE c.oid = s.relation) THEN
+          OR EXISTS (SELECT FROM pg_class AS c WHERE c.oid IN (s.relation, deltas) AND age(c.xmin) <= 0) THEN
         RAISE 'cannot fold the counts of % in a transaction that has locked the table', s.relation
         USING ERRCODE = 'active_sql_transaction',
               DETAIL = 'The transaction may have changed the table, and could change it again unnoticed.',
@@ -748,7 +798,7 @@ BEGIN
         fault := inorder_internal.group_fault(s);
         IF fault IS NOT NULL THEN
             PERFORM inorder_internal.say_fault(
-                s, fault, 'Another object has this name, or an event trigger changed the object.');
+                s, fault, 'Undo the change, or call exact_count_stop() first. An event trigger may have made it.');
         END IF;
     END IF;
     RETURN s.view::regclass;

@@ -1,11 +1,13 @@
 """Counts by group of a table that its owner, or another role, changes: by changes that leave no trace."""
 
+from collections.abc import Sequence
+
 import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 
 from attack import refusal
-from counted_groups import FOLD, PARTS, PLAIN, ROWS, START, difference, stands, start
+from counted_groups import FOLD, GROUPS, PARTS, PLAIN, ROWS, START, difference, stands, start
 from ground import roles
 from world.sql import run, value
 
@@ -210,3 +212,133 @@ def test_who_owns_the_schema_cannot_replace_the_function_that_folds(fresh: Conne
         run(fresh, "RESET ROLE")
         assert value(fresh, "SELECT count(*) FROM ran") == 0
         run(fresh, "DROP SCHEMA kept CASCADE")
+
+
+DELTAS = "orders_by_status_deltas"
+WRITES = (
+    "INSERT INTO orders VALUES (-1, 's1')",
+    "INSERT INTO orders VALUES (-2, 's1'), (-3, 's1')",
+    "UPDATE orders SET status = 's2' WHERE id IN (5, -2)",
+    "DELETE FROM orders WHERE id < 0",
+)
+TWICE = f"INSERT INTO {DELTAS} SELECT * FROM {DELTAS}"
+RULE = f"CREATE RULE r AS ON INSERT TO {DELTAS} WHERE new.n = 1 DO INSTEAD NOTHING"
+NO_RULE = f"DROP RULE r ON {DELTAS}"
+CHILD = f"CREATE TABLE child () INHERITS ({DELTAS})"
+INTO_CHILD = f"INSERT INTO child SELECT * FROM {DELTAS}"
+SKIP = "CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'"
+TRIGGER = f"CREATE TRIGGER zzz BEFORE INSERT ON {DELTAS} FOR EACH ROW WHEN (NEW.n = 1) EXECUTE FUNCTION skip()"
+NO_NUMBER = f"ALTER TABLE {DELTAS} ALTER xact SET DEFAULT '5'::xid8"
+CHANGED_DELTAS = {
+    "triggers disabled": (
+        f"ALTER TABLE {DELTAS} DISABLE TRIGGER ALL", TWICE, f"ALTER TABLE {DELTAS} ENABLE TRIGGER ALL",
+    ),
+    "rule": (RULE, FOLD),
+    "rule for a while": (RULE, *WRITES[:2], NO_RULE, f"VACUUM {DELTAS}"),
+    "another rule": (RULE, NO_RULE, FOLD, RULE, *WRITES[:2], NO_RULE),
+    "child": (CHILD, FOLD, INTO_CHILD),
+    "child for a while": (CHILD, INTO_CHILD, FOLD, "DROP TABLE child", f"ANALYZE {DELTAS}"),
+    "trigger": (SKIP, TRIGGER, FOLD),
+    "default": (NO_NUMBER, FOLD),
+    "default for a while": (
+        "DO $$ DECLARE written text := (SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef "
+        f"WHERE adrelid = '{DELTAS}'::regclass); BEGIN {NO_NUMBER}; {WRITES[0]}; "
+        f"EXECUTE 'ALTER TABLE {DELTAS} ALTER xact SET DEFAULT ' || written; END $$",
+    ),
+    "another table for a while": (
+        f"ALTER TABLE {DELTAS} RENAME TO former", f"CREATE TABLE {DELTAS} (LIKE former INCLUDING ALL)",
+        f"GRANT INSERT ON {DELTAS} TO PUBLIC", *WRITES[:2], f"DROP TABLE {DELTAS}",
+        f"ALTER TABLE former RENAME TO {DELTAS}",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGED_DELTAS)
+def test_deltas_that_were_changed(fresh: Connection, name: str) -> None:
+    """Rows are written into the deltas, or missing there, without an error."""
+    start(fresh)
+    run(fresh, "INSERT INTO orders VALUES (-20, 'unfolded')")
+    for statement in CHANGED_DELTAS[name]:
+        assert refusal(fresh, statement) in ("", "55000"), statement
+    assert difference(fresh) == [] and not stands(fresh)
+    for statement in ("DELETE FROM orders WHERE id < 0", FOLD, *WRITES, FOLD):
+        assert refusal(fresh, statement) in ("", "55000"), statement
+        assert difference(fresh) == [], statement
+
+
+def test_deltas_that_a_transaction_changes_twice(fresh: Connection) -> None:
+    start(fresh)
+    rights = f"GRANT SELECT ON {DELTAS} TO PUBLIC", f"REVOKE SELECT ON {DELTAS} FROM PUBLIC"
+    for change in (rights, (f"LOCK TABLE {DELTAS} IN SHARE ROW EXCLUSIVE MODE",)):
+        run(fresh, "BEGIN", *change)
+        assert refusal(fresh, FOLD) == "25001", change
+        run(fresh, "ROLLBACK")
+
+
+def test_deltas_with_row_security(fresh: Connection) -> None:
+    """A policy of the deltas would hide rows of a fold from the owner, if it is not a superuser."""
+    with roles(fresh, "owning"):
+        if value(fresh, "SELECT to_regproc('feed_admit') IS NOT NULL"):
+            run(fresh, "SELECT feed_admit('owning')")
+        run(fresh, "GRANT CREATE ON SCHEMA public TO owning", "SET ROLE owning")
+        start(fresh)
+        run(fresh, f"ALTER TABLE {DELTAS} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
+            f"CREATE POLICY partly ON {DELTAS} USING (g1 IS DISTINCT FROM 's1') WITH CHECK (true)")  # fmt: skip
+        assert difference(fresh) == [] and refusal(fresh, FOLD) == "55000"
+        assert difference(fresh) == []
+        run(fresh, "DROP TABLE orders CASCADE", f"DROP TABLE {DELTAS}", f"DROP FUNCTION {DELTAS}()", "RESET ROLE")
+
+
+def test_deltas_of_other_columns(fresh: Connection) -> None:
+    """A fold would round the groups, or swap the columns by which it counts."""
+    run(fresh, "CREATE TABLE orders (a numeric(5, 0), b numeric(5, 0))", START.replace("status", "a,b"),
+        "DROP VIEW orders_by_a_b", "ALTER TABLE orders ALTER a TYPE numeric(5, 1)",
+        "INSERT INTO orders VALUES (1.4, 2), (1.5, 2)")  # fmt: skip
+    fold, start_again = FOLD, START.replace("status", "a,b")
+    assert refusal(fresh, start_again) == refusal(fresh, fold) == "55000"
+    run(fresh, "SELECT exact_count_stop('orders', by => '{a,b}')", start_again, fold)
+    groups = "SELECT a, b, count(*) FROM orders GROUP BY a, b"
+    assert difference(fresh, "orders_by_a_b", groups) == []
+    rename = "ALTER TABLE orders_by_a_b_deltas RENAME {} TO {}"
+    run(fresh, rename.format("g1", "g3"), rename.format("g2", "g1"), rename.format("g3", "g2"))
+    for statement in ("SELECT 1", fold, "INSERT INTO orders VALUES (3, 4)", fold):
+        assert refusal(fresh, statement) in ("", "55000")
+        assert difference(fresh, "orders_by_a_b", groups) == [], statement
+
+
+CHANGED_LATER = {
+    "triggers": ("ALTER TABLE orders DISABLE TRIGGER USER",),
+    "columns": ("ALTER TABLE orders RENAME status TO former", "ALTER TABLE orders RENAME note TO status"),
+    "function": (f"CREATE OR REPLACE FUNCTION {DELTAS}() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",),
+    "rule of the deltas": (RULE,),
+}
+
+
+@pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
+@pytest.mark.parametrize("name", CHANGED_LATER)
+def test_a_table_that_is_changed_after_the_snapshot(
+    fresh: Connection, other: Connection, tables: Sequence[str], name: str
+) -> None:
+    """The transaction's own statements fire the present triggers, which its snapshot does not show."""
+    start(fresh, tables)
+    column = "former" if name == "columns" else "status"
+    groups = GROUPS.replace("status", column)
+    for level in ("REPEATABLE READ", "SERIALIZABLE"):
+        run(other, f"BEGIN ISOLATION LEVEL {level}", "SELECT 1")
+        run(fresh, *CHANGED_LATER[name])
+        for statement in ("INSERT INTO orders (id) VALUES (-1)", "DELETE FROM orders WHERE id = 3",
+                          f"UPDATE orders SET {column} = 's2' WHERE id = 5"):  # fmt: skip
+            run(other, "SAVEPOINT s")
+            if refusal(other, statement):
+                run(other, "ROLLBACK TO s")
+            assert difference(other, groups=groups) == [], statement
+        run(other, "ROLLBACK")
+        run(fresh, "DROP TABLE orders CASCADE", f"DROP TABLE {DELTAS}", f"DROP FUNCTION {DELTAS}()")
+        start(fresh, tables)
+
+
+def test_a_change_that_was_rolled_back_lets_counts_stand(fresh: Connection, other: Connection) -> None:
+    start(fresh)
+    run(fresh, "BEGIN", "ALTER TABLE orders DISABLE TRIGGER USER", "GRANT SELECT ON orders TO PUBLIC", "ROLLBACK")
+    run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "DELETE FROM orders WHERE id < 9")
+    assert stands(other) and difference(other) == []

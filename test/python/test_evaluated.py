@@ -59,6 +59,7 @@ ALLOWED = {
     # --- SQL ---
     "sql/ports/restoring.sql EXECUTE": SCRIPT,
     "sql/ports/table.sql EXECUTE": "the catalog of Citus, in pg_catalog and a member of that extension",
+    "sql/feed/groups.sql pg_get_expr": "deparses a default, and evaluates nothing; under a pinned path",
     "sql/ports/table.sql pg_get_expr": "deparses a predicate, and evaluates nothing; under a pinned path",
     "sql/feed/groups.sql pg_get_triggerdef": "deparses, and evaluates nothing; under a pinned path",
     "sql/feed/groups.sql pg_get_viewdef": "deparses, and evaluates nothing; under a pinned path",
