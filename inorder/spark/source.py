@@ -60,7 +60,7 @@ class Parts:
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, Part):
-            return  # an empty partition of a batch read without parts
+            return  # a batch read that has no parts gets an empty partition
         task, dsn = partition.task, self.options.read.dsn()
         names = {field.name: field.dataType.simpleString() for field in self.schema.fields}
         yield from read(dsn if task.node is None else task.node.dsn(dsn), task, names, self.options.wait)

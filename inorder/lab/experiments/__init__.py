@@ -30,7 +30,7 @@ def module_of(name: str) -> str:
 
 
 def summary_of(name: str) -> str:
-    """The first line of the module's docstring. The module is not loaded, which would take a second."""
+    """The first line of the module's docstring. The module is not loaded, because loading takes a second."""
     spec = find_spec(module_of(name))
     assert spec and spec.origin
     with tokenize.open(spec.origin) as source:
