@@ -1,8 +1,8 @@
 # Builds the extension like any PGXS module: `make`, `make install`, `make installcheck`.
 # To build it out of tree: mkdir build && make -C build -f ../Makefile
 
-# PGXS of a server that was built in tree does not set VPATH, and its VERSION is the version of the server. VPATH is
-# therefore set here, before the include, and the version of the extension is in EXTVERSION.
+# If the server was built in tree, its PGXS does not set VPATH. VPATH is therefore set here, before the include. VERSION
+# in PGXS is the version of the server: the version of the extension is in EXTVERSION.
 HERE       := $(dir $(firstword $(MAKEFILE_LIST)))
 ifneq ($(HERE),./)
 VPATH      := $(HERE)
@@ -14,7 +14,7 @@ MODULE_big  = inorder
 OBJS        = $(patsubst $(HERE)%.c,%.o,$(sort $(wildcard $(HERE)src/*.c $(HERE)src/*/*.c)))
 PG_CPPFLAGS = -I$(HERE)src -DINORDER_VERSION='"$(EXTVERSION)"'
 
-# These variables are emptied. PGXS would use their values from the environment, which may have another purpose.
+# These variables are emptied: PGXS would otherwise use variables of these names in the environment.
 DOCS        =
 MODULES     =
 PROGRAM     =
@@ -75,8 +75,8 @@ SQL_SOURCES = \
     rights.sql
 DATA_built  = inorder--$(EXTVERSION).sql
 
-# Scripts that update earlier versions. Scripts that update to this version end with the files that set privileges, like
-# the install script.
+# Scripts that update earlier versions. As the install script, the scripts that update to this version end with the
+# files that set privileges.
 UPDATES     = $(patsubst $(HERE)sql/update/%,%,$(wildcard $(HERE)sql/update/inorder--*.sql))
 NEW_UPDATES = $(filter inorder--%--$(EXTVERSION).sql,$(UPDATES))
 DATA        = $(addprefix sql/update/,$(filter-out $(NEW_UPDATES),$(UPDATES)))

@@ -29,7 +29,7 @@ from inorder.lab.run.experiment import Experiment
 LOADED, IDLE = "loaded", "idle"
 WAIT = "wait"
 TABLE, FEED = f"{SCHEMA}.signals", "inorder lab delivery"
-QUIET = 1.0  # seconds after the load, so that the last rows are delivered
+QUIET = 1.0  # seconds that the reader has after the load, to read the last rows
 TARGETS_MS = {"p50_ms": 5, "p99_ms": 25}
 MOST_IDLE_PERCENT = 1
 LOOKS_MS = 5  # interval at which feed_wait looks at the counter of transactions
@@ -150,7 +150,7 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
 
     @contextmanager
     def following(self, kind: str, metrics: Metrics) -> Iterator[Followed]:
-        """A reader that waits for rows from now on. At the end, the reader has a second to read the last rows."""
+        """A reader that waits for rows during the block. Afterwards, the reader has a second to read the last rows."""
         execute(self.session, f"SELECT feed_seek('{FEED}', 'now')")
         stopped, reader = threading.Event(), Followed()
         with self.target.connect() as session, ThreadPoolExecutor(1) as thread:
@@ -206,8 +206,8 @@ FIGURES = (
            value=lambda row: label_of(row.kind)),
     Figure("p50 ms", "Time of a row from commit to the answer: median of a measurement, then median of the rounds.",
            figures, "p50_ms", bar=True, value=median("p50_ms")),
-    Figure("p99 ms", "The same time: 99th percentile of a measurement, then median of the rounds.", figures, "p99_ms",
-           bar=True, value=median("p99_ms")),
+    Figure("p99 ms", "Time of a row from commit to the answer: 99th percentile of a measurement, then median of the "
+           "rounds.", figures, "p99_ms", bar=True, value=median("p99_ms")),
     Figure("reads/s", "Reads per second under the load.", number(), "reads", value=median("reads")),
     Figure("server %", "CPU of the reader's server process under the load, percent of a core.", figures,
            "server_percent", value=median("server_percent")),
@@ -228,7 +228,7 @@ def sections(result: Result, plan: DeliveryPlan) -> Sequence[Section]:
         table(
             "delivery", title, FIGURES, [Row(result, LOADED, kind) for kind in kinds],
             f"Targets: p50 {TARGETS_MS['p50_ms']} ms, p99 {TARGETS_MS['p99_ms']} ms, idle {MOST_IDLE_PERCENT} % "
-            "of a core. All commits wait for the disk, including those of the reader, which move the feed.",
+            "of a core. Each commit waits for the disk, also a commit of the reader, which moves the feed.",
         )
     ]  # fmt: skip
 

@@ -1,7 +1,7 @@
-"""Cost of reading a backlog piece by piece: the last pieces relative to the first pieces, and order columns.
+"""Cost of reading a backlog piece by piece: the last pieces relative to the first pieces, for several forms of table.
 
-Each form of table has two backlogs: of many transactions, and of a single transaction. The CPU time of the server
-process is recorded for each piece.
+Each form of table has two backlogs: one of many transactions, and one of a single transaction. The CPU time of the
+server process is recorded for each piece.
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ from inorder.lab.targets.server_settings import fill_settings
 
 MANY, ONE, LAST = "many", "one", "last"
 BACKLOGS = {MANY: "many transactions", ONE: "one transaction"}
-TRANSACTION = 100  # rows of each of many transactions, and of the last read
-LOOKS = 60  # calls of a measurement
+TRANSACTION = 100  # rows of a transaction in a backlog of many transactions, and of the last transaction
+LOOKS = 60  # calls in a measurement of the last transaction
 
 # For each form of table: its label, the columns with the key and the transaction's number, and a further index.
 PLAIN, ORDERED = "uuid", "ordered"
@@ -42,7 +42,7 @@ FORMS = {
     ),
     "btree": ("number, btree", NUMBERED, "(xact)"),
     "btree_key": ("number, btree with the key", NUMBERED, "(xact, k)"),
-    "partial": ("number, btree of those above 0", NUMBERED, "(xact) WHERE xact > 0"),
+    "partial": ("number, btree on numbers above 0", NUMBERED, "(xact) WHERE xact > 0"),
 }
 
 # Bytes per row of both tables of a form, with their indexes and WAL.
@@ -133,7 +133,7 @@ class PiecesExperiment(Experiment[PiecesPlan]):
         return f"{metrics['seconds']:.2f} s" if "pieces" in metrics else f"{1000 * metrics['seconds']:.2f} ms"
 
     def read(self, step: str, form: str, _seed: int) -> Measured:
-        """Read all pieces, each in its own transaction; an error if a piece has other rows than expected."""
+        """Read all pieces, each in its own transaction; an error if a piece has an unexpected number of rows."""
         table = table_of(step, form)
         self.execute(f"SELECT feed_seek('{table}', 'beginning')")
         calls: list[Metrics] = []
@@ -207,14 +207,14 @@ FORM = Figure("form", "The column with the transaction's number, and its index."
 TO_PLAIN = f"Ratio to the {FORMS[PLAIN][0]} in the same round."
 BACKLOG = (
     FORM,
-    Figure("CPU µs", "CPU µs of the server for a row, by feed_read and count(*); median of the rounds.", figures,
+    Figure("CPU µs", "CPU µs of the server per row, for count(*) of feed_read; median of the rounds.", figures,
            "cpu_us", bar=True, value=median(micros)),
     Figure("to uuid", TO_PLAIN, to_base, "ratio", value=to(PLAIN, micros)),
     Figure("first", "CPU ms of a piece, mean of the first tenth.", figures, "first_ms", value=median("first_ms")),
     Figure("last", "CPU ms of a piece, mean of the last tenth.", figures, "last_ms", value=median("last_ms")),
     Figure("last to first", "Ratio of the last to the first tenth in the same round; target: 0.8 to 1.2.", to_base,
            "slope", value=lambda row: estimated(slopes(row.result, row.step, row.kind).values())),
-    Figure("s", "Seconds by the clock for the whole backlog.", number(2), "seconds", value=median("seconds")),
+    Figure("s", "Wall-clock seconds for the whole backlog.", number(2), "seconds", value=median("seconds")),
 )  # fmt: skip
 CALL = (
     FORM,
@@ -222,7 +222,7 @@ CALL = (
            "target with an order column: 1.", number(3, interval=True), "cpu_ms", bar=True,
            value=median("cpu_seconds", scale=1e3)),
     Figure("to uuid", TO_PLAIN, to_base, "ratio", value=to(PLAIN, "cpu_seconds")),
-    Figure("ms", "Milliseconds of a call by the clock, with its answer.", number(3, interval=True), "ms",
+    Figure("ms", "Wall-clock milliseconds of a call, including its answer.", number(3, interval=True), "ms",
            value=median("seconds", scale=1e3)),
 )  # fmt: skip
 

@@ -216,7 +216,7 @@ def timed_command(command: Sequence[str], environment: Mapping[str, str], output
     ) as process:  # fmt: skip
         try:
             assert process.stderr
-            message = process.stderr.read()  # returns when the program ends, which alone can write to this pipe
+            message = process.stderr.read()  # returns when the program ends: no other process can write to this pipe
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         except BaseException:
@@ -264,7 +264,7 @@ def work_of(result: Result, step: str, kind: str) -> dict[int, float]:
 
 
 def speeds(result: Result, step: str, kind: str, base: str) -> dict[int, float]:
-    """The ratio of speeds in each round, both without the time of a start; empty for the base itself."""
+    """The ratio of speeds in each round, both without the time of a start; empty if the kind is the base."""
     ours, theirs = work_of(result, step, kind), work_of(result, step, base)
     return {} if kind == base else {n: theirs[n] / ours[n] for n in ours.keys() & theirs.keys()}
 
@@ -276,7 +276,7 @@ def speed_to(base: str) -> Callable[[Row], Value]:
 FIGURES = (
     Figure("reader", "inorder tail with --batch-rows; or COPY by psql or ADBC, which read the table as it is stored, "
            "or in the order of the key.", value=lambda row: label_of(row.step, row.kind)),
-    Figure("rows/s", "Rows per second by the clock, including the start; median of the rounds.", number(),
+    Figure("rows/s", "Rows per wall-clock second, including the start; median of the rounds.", number(),
            "rows_per_second", bar=True, value=median(speed_of)),
     Figure("to same order", "Speed relative to reading the same rows in the same order without inorder, in the same "
            "round; both speeds exclude the start.", to_base, "to_same_order", value=speed_to(SAME_ORDER)),

@@ -1,7 +1,7 @@
-"""Rows per second that several workers of one feed process, if each row needs a call of a millisecond.
+"""Speed of several workers of one feed, in rows per second, if each row needs a call of a millisecond.
 
-A call is a wait, like a request to another server. The result therefore shows the cost of the feed, and does not depend
-on the number of cores.
+The call is only a wait, as for the answer of another server. The result therefore shows the cost of the feed, and does
+not depend on the number of cores.
 """
 
 import time

@@ -118,7 +118,7 @@ class Adapter:
         sys.stdout.flush()
 
     def connected(self, work: Callable[[Connection], None]) -> None:
-        """Repeat ``work`` until the adapter stops, with a new connection after an error of the server."""
+        """Repeat ``work`` until the adapter stops; after an error of the server, connect again."""
         while not self.stop.is_set():
             try:
                 with psycopg.connect(self.settings.dsn, autocommit=True) as connection:
@@ -146,7 +146,7 @@ class Adapter:
                 self.tokens.put(int(amount))
 
     def due(self, credit: float, since: float) -> float:
-        """Wait for a due job, or for a moment; return the number of jobs to insert."""
+        """Wait for the next jobs that are due, or for one tick; return the number of jobs to insert."""
         if self.settings.is_paced:
             try:
                 return credit + self.tokens.get(timeout=0.5)

@@ -16,7 +16,7 @@ SETTINGS = {"fsync": "off", "max_wal_size": "8GB"}
 TOLERATED = 0.2  # relative deviation of a measured figure from the figure of the advice
 DAY = 86_400
 
-# Three different tables: a bare one, one with a text key, one with two more indexes.
+# Three different tables: a table of two columns, a table with a text key, and a table with two more indexes.
 UNLIKE = {
     "bare": "(id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int DEFAULT 1)",
     "letters": "(id text PRIMARY KEY DEFAULT gen_random_uuid()::text, n int DEFAULT 1)",
@@ -92,7 +92,7 @@ def main() -> None:
                 held &= outcome.holds
                 advised, measured = size_text(outcome.advised), size_text(outcome.measured)
                 print(f"{name:9}{outcome.figure:11}advised {advised:>10}  measured {measured:>10}  "
-                      f"{outcome.measured / outcome.advised:.2f}{'' if outcome.holds else '  BEYOND 20 %'}",
+                      f"{outcome.measured / outcome.advised:.2f}{'' if outcome.holds else '  DIFFERS BY OVER 20 %'}",
                       flush=True)  # fmt: skip
     sys.exit(not held)
 

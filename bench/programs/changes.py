@@ -1,8 +1,8 @@
 """Measure the cost of a log of changes for writers, in the C extension and in the SQL edition.
 
 Run by script/price --changes. Each round runs every statement on every table in random order, and measures the CPU time
-of the server process. WAL and HOT updates are those of all rounds, temporary files those of one UPDATE of all rows.
-Partitioned tables are compared with a partitioned table without a log.
+of the server process. The figures for WAL and HOT updates are from all rounds, and the size of temporary files is from
+one UPDATE of all rows. Partitioned tables are compared with a partitioned table without a log.
 """
 
 import random
@@ -45,7 +45,7 @@ SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "partitioned table, C extension": ("c", PARTED, "partitioned table, no log"),
     "partitioned table, SQL edition": ("sql", PARTED, "partitioned table, no log"),
 }
-# For each statement: calls per sample, rows per call, the statement; %s is a number that grows.
+# For each statement: calls per sample, rows per call, the statement; %s is a number that grows with each call.
 STATEMENTS = {
     "UPDATE of no row": (200, 0, "UPDATE t SET n = n + 1 WHERE id = -%s::int"),
     "UPDATE of one row": (200, 1, f"UPDATE t SET n = n + 1 WHERE id = %s::int * 7919 %% {ROWS} + 1"),
@@ -65,8 +65,8 @@ class Side:
     name: str
     connection: Connection
     calls: int = 0
-    cpu: dict[str, list[float]] = field(default_factory=dict)  # µs of a call
-    wal: dict[str, list[float]] = field(default_factory=dict)  # bytes of a row
+    cpu: dict[str, list[float]] = field(default_factory=dict)  # µs per call
+    wal: dict[str, list[float]] = field(default_factory=dict)  # bytes per row
 
     def __post_init__(self) -> None:
         self.process = ServerProcess(self.connection)

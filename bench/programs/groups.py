@@ -1,9 +1,10 @@
 """Measure the cost of counting the rows of 20 groups: counts by group in both editions, and other methods.
 
 Run by script/price --groups. Each round runs every statement on every side in random order. The cost of writers is the
-CPU time of the server process, and is also measured as the transactions a second of 16 clients that write rows of one
-group, with and without waiting for the disk at commit. The cost of readers is the CPU time of a query of all groups,
-after 1,000 statements that are not folded. At the end, the counts of each side are compared with GROUP BY.
+CPU time of the server process. Another measurement is the number of transactions a second of 16 clients that write rows
+of one group; their commits wait for the disk in one run, and do not wait in another. The cost of readers is the CPU
+time of a query of all groups, after 1,000 transactions that are not folded. At the end, the counts of each side are
+compared with GROUP BY.
 """
 
 import gzip
@@ -69,8 +70,8 @@ SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
 NEW = "INSERT INTO t SELECT 1000000 + %s::int * 600 + k, 's' || k % 20, 0, repeat('x', 100) FROM "
 AT = f"%s::int * 7919 % {ROWS} + 1"
 SOME = f"id > %s::int % {ROWS // MANY} * {MANY} AND id <= (%s::int % {ROWS // MANY} + 1) * {MANY}"
-# For each statement: calls per sample, and the statement; %s is a number that grows. Writers fold in one of 2,000
-# transactions: half of the samples of single rows contain a fold.
+# For each statement: calls per sample, and the statement; %s is a number that grows with each call. Writers fold once
+# in 2,000 transactions, which is once in two samples of statements that write one row.
 STATEMENTS = {
     "INSERT of one row": (1000, "INSERT INTO t VALUES (1000000 + %s::int * 600, 's1', 0, repeat('x', 100))"),
     "UPDATE of one row": (1000, f"UPDATE t SET status = 's' || %s::int % {GROUPS} WHERE id = {AT}"),
@@ -145,8 +146,8 @@ def opened(cluster: Cluster, name: str) -> Iterator[Side]:
     database = f"groups_{[*SIDES].index(name)}"
     with connect(cluster.dsn) as admin:
         execute(admin, f"CREATE DATABASE {database}")
-    # The session that creates the extension holds so many locks that each of its later commits takes 3 µs longer: the
-    # hash table of its locks does not shrink.
+    # The measured sessions are not the session that creates the extension. That session needs many locks, and the hash
+    # table of its locks does not shrink: each of its later commits takes 3 µs longer.
     dsn = f"{cluster.dsn} dbname={database}"
     with connect(dsn) as creating:
         if edition:

@@ -1,7 +1,7 @@
 """Measure the cost of masks as in docs/mask.md: by a constant, a view and a function. Run by script/price --masks.
 
-The cost is the CPU time of the server process, minus that of the same query without a mask. Each round measures
-everything once, in random order.
+The cost is the CPU time of the server process, minus the CPU time of a query that counts the same number of keys
+without a mask. Each round measures everything once, in random order.
 """
 
 import random
@@ -17,7 +17,7 @@ from examples import blocks
 
 ROWS = 20_000
 SETTINGS = {"jit": "off", "max_parallel_workers_per_gather": "0", "autovacuum": "off"}
-FLOOR = "nothing"
+FLOOR = "no mask"
 WORK = {
     FLOOR: "SELECT count(id) FROM customers",
     "uuid_mask, a constant": "SELECT count(uuid_mask(id, '\\x000102030405060708090a0b0c0d0e0f')) FROM customers",
@@ -35,7 +35,7 @@ def example() -> str:
 
 def print_masks(rounds: int) -> None:
     installation = find_installation()
-    print(f"{installation.name}, {ROWS:,} rows, medians of {rounds} rounds, µs of CPU a row above {WORK[FLOOR]}:")
+    print(f"{installation.name}, {ROWS:,} rows, medians of {rounds} rounds: µs of CPU per row, minus {WORK[FLOOR]}")
     took: dict[str, list[float]] = {name: [] for name in WORK}
     with Cluster(installation) as cluster:
         cluster.start(SETTINGS)

@@ -1,8 +1,7 @@
-"""Print the speed gained by reading in parts, for a transformation that costs CPU. Run by script/engines.
+"""Print the speed gained by reading in parts, for a transformation that takes CPU time. Run by script/engines.
 
 Each round reads all rows in one part and in four parts, by Spark with two cores. The CPU time is that of Spark, its
-Python workers and the server. With two cores, parallelism can save at most half of the time; a further gain would come
-from the parts themselves.
+Python workers and the server. With two cores, parallelism can save at most half of the time.
 """
 
 import os
@@ -24,7 +23,7 @@ from world.tables import table as form_of
 
 PARTS, CORES, ROUNDS = 4, 2, 5
 TICKS = os.sysconf("SC_CLK_TCK")
-COSTS = ((100_000, 500), (40_000, 4_000), (10_000, 20_000))  # rows, and steps of work on each
+COSTS = ((100_000, 500), (40_000, 4_000), (10_000, 20_000))  # number of rows, and steps of work per row
 
 
 @dataclass(frozen=True)
@@ -89,7 +88,7 @@ def summary(rounds: list[tuple[Run, Run]], rows: int) -> str:
 
 
 def main() -> None:
-    """Measure one part and four parts in turn, at three costs of a row. The first round of each is not counted."""
+    """Measure one part and four parts in turn, for three costs per row. The first round of each cost is not counted."""
     with TemporaryDirectory(prefix="inorder-engines-") as name, Cluster(find_installation()) as cluster:
         cluster.start(SETTINGS)
         roots = [os.getpid(), int((cluster.data / "postmaster.pid").read_text().split()[0])]

@@ -85,7 +85,7 @@ class Writer(Thread):
                 self.next += self.rows
                 due += self.pause
                 self.ended.wait(max(due - time.monotonic(), 0))
-        except Exception as error:  # raised where the writer is stopped
+        except Exception as error:  # raised by stop()
             self.error = error
 
     def stop(self) -> None:
@@ -297,11 +297,11 @@ def table_of(samples: Samples) -> list[str]:
     """The tables of docs/results/prepared-18.md."""
     sides = samples["polls"]
     return [
-                *headed("`inorder prepare`", "rows", "time", "time of the index", "size of the index",
+        *headed("`inorder prepare`", "rows", "time", "time of the index", "size of the index",
                 "longest wait for a lock", "longest INSERT before", "longest INSERT meanwhile"),
         *(row(LABELS[name], *shown_steps(samples["rows"], name, prepared))
           for name, prepared in samples["prepare"].items()),
-                *headed("first pass, pieces of 10,000", "pieces", "first 50", "in the middle", "last 50",
+        *headed("first pass, pieces of 10,000", "pieces", "first 50", "in the middle", "last 50",
                 "last relative to first"),
         *(row(LABELS[name], *shown_pieces(reads)) for name, reads in samples["pieces"].items()),
         *headed("a poll a second, CPU of 10,000 rows", "first minute", "last minute", "last relative to first",
@@ -346,7 +346,7 @@ def shown_polls(polls: list[tuple[int, float]]) -> Iterator[str]:
 
 
 def of_10_000(polls: list[tuple[int, float]]) -> list[float]:
-    """Milliseconds per 10,000 rows, because the number of rows of a poll varies on a busy machine."""
+    """Milliseconds per 10,000 rows: on a busy machine, polls have different numbers of rows."""
     return [took / max(count, 1) * 10_000 for count, took in polls]
 
 

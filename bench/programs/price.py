@@ -288,7 +288,7 @@ def opened(cluster: Cluster, edition: str, rows: int) -> Iterator[list[Side]]:
 
 
 def fill(connection: Connection, kind: str, rows: int) -> None:
-    """Create the tables of a kind. The table to read gets the rows of many transactions before it gets a guard."""
+    """Create the tables of a kind. The table that is read is filled by many transactions before it gets a guard."""
     for table, columns in (
         ("small", "c1 int"),
         ("log", COLUMNS),

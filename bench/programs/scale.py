@@ -114,7 +114,7 @@ def show(connection: Connection, title: str, make: Callable[[], None]) -> None:
 
 
 def fill(connection: Connection, rows: int, partitions: int = 0) -> None:
-    """Create a table with ``rows`` rows of 76 bytes including the key, then its index and its feeds."""
+    """Create a table with this number of rows, then its index and its feeds."""
     columns = "(id uuid NOT NULL DEFAULT uuid_xact_nextval(), part int NOT NULL DEFAULT 0, body text NOT NULL)"
     execute(
         connection,

@@ -74,7 +74,7 @@ def pages() -> Iterator[tuple[str, list[str]]]:
 
 
 def first_sentence(page: str) -> str:
-    """The first sentence of a page that is not code, without links and bold type."""
+    """The first sentence of the prose of a page, without links and bold type."""
     body = re.sub(r"^```.*?^```", "", (ROOT / "docs" / page).read_text(), flags=re.M | re.S)
     prose = next((paragraph for paragraph in body.split("\n\n")[1:] if re.match(r"\s*(?![|>*] |<|#)\S", paragraph)), "")
     text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", " ".join(prose.replace("**", "").split()))

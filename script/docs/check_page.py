@@ -20,7 +20,7 @@ from study_pages import table, with_parts
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results" / "readers-18.md"
 FOLDERS = (ROOT / "inorder" / "lab" / "check" / "ways", ROOT / "bench" / "readers")
-# Columns, each with the faults that it shows; a cell is empty for a reader without these faults.
+# Columns of the table, each with the faults that the column shows. The cell of a reader without these faults is empty.
 FAULT_COLUMNS = {"lost": ("lost",), "twice, disorder": ("twice", "disorder"), "stalled": ("stalled",)}
 COPY_HEADS = ("reader", "way", "documented by", "run")
 HEADS = (*COPY_HEADS, *FAULT_COLUMNS, "writers wait")
@@ -28,7 +28,7 @@ LOAD = "random load"
 
 
 def ways() -> list[Way]:
-    """All ways to read: without a project, then of projects, then of inorder; each group by name."""
+    """All ways to read: first ways without a project, then ways of other projects, then of inorder, each by name."""
     all_ways = [way for folder in FOLDERS for way in ways_below(folder).values()]
     return sorted(all_ways, key=lambda way: (bool(way.project) + (way.project == "inorder"), way.name))
 

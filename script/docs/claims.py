@@ -11,7 +11,7 @@ from inorder.lab.results.result import Result, Run
 from unpaired import unpaired_ratio
 
 NO_FIGURE = ("–", "a question")
-NEAR = (0.8, 1.25)  # a difference by a ratio in this range does not matter
+NEAR = (0.8, 1.25)  # figures whose ratio is in this range do not differ enough to matter
 
 Figure = Callable[[Result], Estimate | None]
 
@@ -27,8 +27,9 @@ class Answer(Enum):
 class Claim:
     """A claim: its published figure, the run that measures it, the measured figure, and how to judge it.
 
-    ``counted``: the server counts the figure, for the same work, and one round is enough. ``as_there``: the figure was
-    measured under the conditions of the study. Only such a figure can show that the claim does not hold.
+    ``counted``: the figure is a counter of the server for the same work in each round, and one round is enough.
+    ``as_there``: the figure was measured under the conditions of the study. Only such a figure can show that the claim
+    does not hold.
     """
 
     study: str
@@ -46,7 +47,7 @@ class Claim:
         return self.published not in NO_FIGURE
 
     def answer(self, measured: Estimate | None) -> Answer:
-        """The answer of a run: undecided after too few rounds, or if the claim fails under other conditions."""
+        """The answer of a run: undecided after too few rounds, or if only a run under other conditions contradicts."""
         if measured is None or (measured.rounds < LEAST_ROUNDS and not self.counted):
             return Answer.OPEN
         if measured.rounds < LEAST_ROUNDS:
@@ -72,7 +73,7 @@ def overall(answers: Sequence[Answer]) -> Answer:
 
 
 def near(ratio: Estimate) -> Answer:
-    """The claim holds if the interval is within NEAR: no difference in it matters.
+    """The claim holds if the whole interval is within NEAR.
 
     >>> near(Estimate(1.0, 0.9, 1.1, 6)), near(Estimate(1.0, 0.7, 1.1, 6)), near(Estimate(3.0, 2.0, 4.0, 6))
     (<Answer.HOLDS: 'holds'>, <Answer.OPEN: 'not shown here'>, <Answer.NOT: 'does not hold'>)
@@ -110,7 +111,7 @@ def kept(ratio: Estimate) -> Answer:
 
 
 def below(published: float) -> Callable[[Estimate], Answer]:
-    """If the interval is below 1, the claim holds if the interval reaches the published figure, otherwise in part.
+    """The claim holds if the interval is below 1 and reaches the published figure, and in part if it is only below 1.
 
     >>> [below(0.3)(Estimate(0.0, *ends, 6)).name for ends in ((0.2, 0.4), (0.5, 0.6), (0.9, 1.1), (0.5, 1.1))]
     ['HOLDS', 'IN_PART', 'NOT', 'OPEN']
@@ -126,7 +127,7 @@ def below(published: float) -> Callable[[Estimate], Answer]:
 
 
 def above(published: float) -> Callable[[Estimate], Answer]:
-    """If the interval is above 1, the claim holds if the interval reaches the published figure, otherwise in part.
+    """The claim holds if the interval is above 1 and reaches the published figure, and in part if it is only above 1.
 
     >>> [above(3.0)(Estimate(0.0, *ends, 6)).name for ends in ((2.9, 3.1), (1.1, 1.2), (0.9, 1.1), (0.9, 2.0))]
     ['HOLDS', 'IN_PART', 'NOT', 'OPEN']
@@ -170,9 +171,10 @@ def to(step: str, kind: str, base: str, metric: Metric, rows: int | None = None,
 
 
 def between_sizes(kind: str, rows: int, smallest: int, base: str = "bigint") -> Figure:
-    """The ratio of TPS to the TPS of ``base`` at a size, relative to the same ratio at a size measured at another time.
+    """TPS relative to the TPS of ``base`` with ``rows`` rows, divided by the same ratio with ``smallest`` rows.
 
-    Without a base: the ratio of TPS at the two sizes, which includes differences of the machine between the two times.
+    The two sizes were measured at different times. Without a base, the TPS themselves are divided, and the result
+    includes differences of the machine between these times.
     """
 
     def figure(result: Result) -> Estimate | None:
@@ -212,7 +214,7 @@ def middle(step: str, kind: str, metric: Metric, rows: int | None = None) -> Fig
 
 
 def to_in_all(step: str, kind: str, base: str, metric: str) -> Figure:
-    """The ratio of a counter to the counter of another kind. Counters are summed over all rounds: one may be 0."""
+    """The ratio of a counter to that of another kind, each summed over all rounds, since it may be 0 in a round."""
 
     def figure(result: Result) -> Estimate | None:
         sums = [sum(result.metric(metric, result.select(step, name))) for name in (kind, base)]

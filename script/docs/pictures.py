@@ -35,11 +35,11 @@ def colours(theme: str) -> dict[str, str]:
     >>> colours("light")["text"] != colours("dark")["text"], colours("dark")["kind-v7"]
     (True, 'var(--v7)')
     """
-    light, _, dark = STYLE.read_text().partition("prefers-color-scheme: dark")
-    begins, _, light_again = dark.partition("\n}\n")
+    before, _, following = STYLE.read_text().partition("prefers-color-scheme: dark")
+    dark, _, after = following.partition("\n}\n")
     variables = re.compile(r"--([a-z0-9-]+): ([^;]+);")
-    values = dict(variables.findall(light)) | dict(variables.findall(light_again))
-    return values | (dict(variables.findall(begins)) if theme == "dark" else {})
+    values = dict(variables.findall(before)) | dict(variables.findall(after))
+    return values | (dict(variables.findall(dark)) if theme == "dark" else {})
 
 
 def coloured(svg: str, theme: str) -> str:

@@ -1,8 +1,8 @@
 """Write the tables and pictures of docs/results/queues-18.md, from a run of the harness whose adapter is bench/harness.
 
 ``PYTHONPATH=test:test/python python script/docs/queues_page.py [DIR]`` writes them. A run in DIR is stored first.
-DIR has results/NAME/RUN, which the harness writes for each system, and loads-NAME.csv, whose lines have a time, the
-load of the machine, and the CPU seconds of the server up to that time.
+DIR contains, for each system, results/NAME/RUN, which the harness writes, and loads-NAME.csv, whose lines have a time,
+the load of the machine, and the CPU seconds of the server up to that time.
 """
 
 import csv
@@ -105,7 +105,7 @@ def between(points: Sequence[Sequence[float]], begins: float, ends: float) -> li
 
 
 def phases(run: Systems) -> Iterator[list[str]]:
-    """A line for each phase of each system, with the medians of the whole phase → the medians of its last minute."""
+    """A line for each phase of each system. A cell has the median of the phase → the median of its last minute."""
     for name, system in run.items():
         for kind, begins, ends in system["phases"]:
             if kind == "warmup":
@@ -162,6 +162,6 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         keep(Path(sys.argv[1]))
     PAGE.write_text(with_parts(PAGE.read_text(), parts(kept())))
-    for each in DRAWN:
-        for light in ("light", "dark"):
-            (IMAGES / f"queues-{each}-{light}.svg").write_text(with_legend(chart(each, kept()), light))
+    for curve_name in DRAWN:
+        for theme in ("light", "dark"):
+            (IMAGES / f"queues-{curve_name}-{theme}.svg").write_text(with_legend(chart(curve_name, kept()), theme))

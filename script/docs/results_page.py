@@ -123,10 +123,10 @@ def page(text: str, results: Results) -> str:
 
 
 if __name__ == "__main__":
-    everything = read_results()
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), everything), encoding="utf-8")
-    pictures.write(everything)
-    for each_study in STUDIES:
-        (RESULTS / f"{each_study.lower()}.md").write_text(study_pages.page(each_study, everything), encoding="utf-8")
-    for each in WITH_PAGE:
-        (RESULTS / f"{each}.md").write_text(report(each, everything[each]), encoding="utf-8")
+    all_results = read_results()
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), all_results), encoding="utf-8")
+    pictures.write(all_results)
+    for study_name in STUDIES:
+        (RESULTS / f"{study_name.lower()}.md").write_text(study_pages.page(study_name, all_results), encoding="utf-8")
+    for run_name in WITH_PAGE:
+        (RESULTS / f"{run_name}.md").write_text(report(run_name, all_results[run_name]), encoding="utf-8")

@@ -1,7 +1,7 @@
 """Write the tables and pictures of docs/results/soak.md, from the kept samples of script/stress --for.
 
-``PYTHONPATH=test:test/python python script/docs/soak_page.py [DIR]`` writes them, after adding the soak in the folder
-DIR to the stored soaks, with the medians of the samples of each minute.
+``PYTHONPATH=test:test/python python script/docs/soak_page.py [DIR]`` writes them. The soak in the folder DIR is first
+added to the stored soaks, as the medians of the samples of each minute.
 """
 
 import gzip
@@ -114,9 +114,9 @@ def curves(soaks: Sequence[Soak]) -> str:
     """A table with the values of each curve over time, in each soak."""
     by_line = [{(trend.curve, trend.line): trend for trend in trends(soak["samples"])} for soak in soaks]
     rows = []
-    for curve, line in dict.fromkeys(key for course in by_line for key in course):
+    for curve, line in dict.fromkeys(key for soak_trends in by_line for key in soak_trends):
         cells = [CURVES[curve][0], line, CURVES[curve][1]]
-        for trend in (course.get((curve, line)) for course in by_line):
+        for trend in (soak_trends.get((curve, line)) for soak_trends in by_line):
             if trend is None:
                 cells += ["", ""]
                 continue
@@ -138,6 +138,6 @@ if __name__ == "__main__":
     if sys.argv[1:]:
         keep(Path(sys.argv[1]))
     PAGE.write_text(with_parts(PAGE.read_text(), parts(kept())))
-    for each in DRAWN:
-        for light in ("light", "dark"):
-            (IMAGES / f"soak-{each}-{light}.svg").write_text(picture(each, longest(), light))
+    for curve_name in DRAWN:
+        for theme_name in ("light", "dark"):
+            (IMAGES / f"soak-{curve_name}-{theme_name}.svg").write_text(picture(curve_name, longest(), theme_name))

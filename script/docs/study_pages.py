@@ -118,8 +118,9 @@ def folded(title: str, *parts: str) -> Iterator[str]:
 
 def claims_part(study: str, results: Results) -> Iterator[str]:
     heads = ["claim", "published", *PLACES.values(), "answer", "run"]
-    for has, title in ((True, "Claims of the study"), (False, "Measured here, without a figure of the study")):
-        rows = [claim_row(claim, results) for claim in CLAIMS if claim.study == study and claim.has_figure == has]
+    for has_figure, title in ((True, "Claims of the study"), (False, "Measured here, without a figure of the study")):
+        claims = [claim for claim in CLAIMS if claim.study == study and claim.has_figure == has_figure]
+        rows = [claim_row(claim, results) for claim in claims]
         if rows:
             yield f"## {title}"
             yield table(heads, rows)
@@ -162,9 +163,9 @@ def here(row: Mapping[str, Any], rows: int | str) -> str:
     """A measured figure with its ratio, and the rows of the table if their number differs from the study's."""
     value, ratio = row.get("here"), row.get("ratio here")
     paired = interval_text(ratio) if isinstance(ratio, Estimate) else ""
-    other = isinstance(rows, int) and rows and row.get("rows here") not in (None, rows)
+    differs = isinstance(rows, int) and rows and row.get("rows here") not in (None, rows)
     text = f"{figures(value)} ({paired})" if value and paired else figures(value) or paired
-    return f"{text} at {size_text(row['rows here'])}" if other else text
+    return f"{text} at {size_text(row['rows here'])}" if differs else text
 
 
 def main_part(study: str, results: Results) -> Iterator[str]:
@@ -213,7 +214,7 @@ def figures_part(study: str, results: Results) -> Iterator[str]:
             for label, cells in groupby(
                 cells_of(study, study_table), key=lambda cell: LABELS[experiment](cell.step, cell.kind)
             ):
-                of_table += [line_of(label, some, by_run, runs) for some in by_size(list(cells))]
+                of_table += [line_of(label, line_cells, by_run, runs) for line_cells in by_size(list(cells))]
             rows += [[study_table["title"] if place == 0 else "", *line] for place, line in enumerate(of_table)]
             notes += [f"* **{study_table['title']}.** {study_table['note']}"] if "note" in study_table else []
         links = [run_link(run) for run in runs]
@@ -254,7 +255,7 @@ def parts_part(study: str) -> Iterator[str]:
 def page(study: str, results: Results) -> str:
     about = STUDIES[study]
     original = f", in the original *{about['original']}*" if "original" in about else ""
-    yet = " ".join([
+    introduction = " ".join([
         f"{about['author']}: *{about['title']}*{original}; {about['address']}. The study measures {about['summary']}",
         "The study's machine and server differ from ours: compare ratios, not speeds. Ratios in parentheses are "
         "computed.",
@@ -263,7 +264,7 @@ def page(study: str, results: Results) -> str:
     ])  # fmt: skip
     parts = [
         f"# {study}: {about['title']}",
-        yet,
+        introduction,
         *main_part(study, results),
         *claims_part(study, results),
         *figures_part(study, results),

@@ -34,7 +34,7 @@ def place(label: str, rows: int | str, size: str) -> tuple[str, str]:
 
 
 def fullest(runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]) -> str:
-    """The run that has the most figures of a table; if several have as many, the newest server, then the most rows."""
+    """The run with the most figures of a table; among several, the newest server decides, then the number of rows."""
 
     def rank(name: str) -> tuple[int, int, int]:
         filled = sum(row.get("here") is not None or row.get("ratio here") is not None for row in runs[name].values())
@@ -44,14 +44,14 @@ def fullest(runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]
 
 
 def run_of(label: str, runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]) -> str:
-    """The run that a row of the main table shows: the fullest run or, if it lacks the row, the fullest run with it."""
+    """The run that a row of the main table shows: the fullest or, if that lacks the row, the fullest that has it."""
     having = {name: rows for name, rows in runs.items() if any(key[0] == label for key in rows)}
     main = fullest(runs, results)
     return main if main in having else fullest(having, results)
 
 
 def crossed(cells: Sequence[tuple[str, str, str]]) -> list[list[str]]:
-    """Rows of a table, the heads first, of (row, column, text) in the order of their first appearance.
+    """Rows of a table, the heads first, from (row, column, text). Rows and columns keep the order of first appearance.
 
     >>> crossed([("a", "0", "1"), ("a", "1 M", "2"), ("b", "1 M", "3")])
     [['', '0', '1 M'], ['a', '1', '2'], ['b', '', '3']]

@@ -6,10 +6,10 @@ A body in sql/plain/NAME.sql, for a function in sql/FOLDER/NAME.sql, begins with
 
     ---- function: language [LABELS] [bare] [keys] [reads] [tables] [state] [SET ...]
 
-and has neither arguments nor a comment, which are in the other file. Labels such as STABLE are in the other file, too,
-unless the line has labels. The text above the first such line is put before the contents of the other file. A function
-in C without a body is an error. A function sets search_path and, if users call it, the settings in ``PINNED``. The
-words of the line change this:
+Arguments and comment of the function are in sql/FOLDER/NAME.sql. Labels such as STABLE are also taken from that file,
+unless the line has labels. The text above the first such line is put before the contents of sql/FOLDER/NAME.sql. A
+function in C without a body is an error. A function sets search_path and, if users call it, the settings in ``PINNED``.
+These words of the line change the settings:
 
 * ``bare``: no settings, because they take time; each name in the body is qualified;
 * ``keys``: without ``PINNED``;
@@ -28,23 +28,24 @@ WITHOUT = {
     "uuid_extras", "revoke", "rights",
 }  # fmt: skip
 
-# This setting is for every function that reads user tables: the planner would otherwise evaluate their CHECK
-# constraints with the rights of the reader.
+# This setting is for every function that reads user tables. Otherwise the planner would evaluate CHECK constraints of
+# these tables with the privileges of the reader.
 TABLES = "constraint_exclusion = off"
 READS = (
     "jit = off", "enable_memoize = off", TABLES, "max_parallel_workers_per_gather = 0", "enable_seqscan = off",
     "enable_bitmapscan = off", "datestyle = 'ISO'", "timezone = 'UTC'", "intervalstyle = 'iso_8601'",
     "extra_float_digits = 1", "bytea_output = 'hex'",
 )  # fmt: skip
-# Settings of functions that users call, and thereby of all functions that run within the call. The settings change how
-# names in a position are written, and how texts and PL/pgSQL are interpreted.
+# Settings of functions that users call, and thereby of all functions that run within the call. Other values in the
+# session would change how names in a position are written, and how texts and PL/pgSQL are interpreted.
 PINNED = (
     "quote_all_identifiers = off", "standard_conforming_strings = on", "backslash_quote = 'safe_encoding'",
     "transform_null_equals = off", "array_nulls = on", "plpgsql.extra_errors = 'none'",
     "plpgsql.extra_warnings = 'none'",
 )  # fmt: skip
-# Without the first setting, a plan that was made when the state was small would later read all dead versions of rows:
-# see state.c. Without the second, PostgreSQL before 18 compiles plans with a sequential scan, at their cost of 10^10.
+# Without enable_seqscan = off, a plan that was made when the state was small would later read all dead versions of
+# rows: see state.c. Without jit = off, PostgreSQL before 18 would compile a plan that has a sequential scan
+# nevertheless, because the cost of this scan is 10^10.
 BY_INDEX = ("enable_seqscan = off", "jit = off")
 OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA")
 HEADER = re.compile(
@@ -161,7 +162,7 @@ def listed(sources: Path) -> list[str]:
 
 
 def names(text: str) -> list[str]:
-    """The names, in a script, of server objects that some servers do not let every role use.
+    """The names in a script that begin with pg_. On some servers, not every role may use all objects of these names.
 
     >>> names("SELECT pg_x(a.pg_y) FROM pg_z; -- pg_dump")
     ['pg_x', 'pg_y', 'pg_z']
