@@ -1,4 +1,4 @@
-"""Recorded facts of a server, for advice without one: see record_advice.py."""
+"""Facts of a server that record_advice.py has recorded. Tests give advice on these facts without a server."""
 
 import json
 from typing import Any

@@ -19,8 +19,8 @@ NUMBERS = count(1)
 # fails with one of these is out of date.
 MOVED = ("42601", "42703", "42883", "42P01", "42725", "3F000")
 
-# attack() runs as the role that plans or runs a query which calls it. It records this role, and tries to make mallory a
-# superuser.
+# attack() runs as the role that plans or runs a query that calls it. The function records this role, and tries to make
+# mallory a superuser.
 ATTACK = """
 CREATE SCHEMA evil;
 CREATE TABLE evil.caught (who name);
@@ -49,7 +49,7 @@ END $$;
 
 
 def refusal(connection: Connection, statement: str, *expected: str) -> str:
-    """The SQLSTATE with which a statement fails; empty if it does not.
+    """The SQLSTATE with which a statement fails; empty if the statement succeeds.
 
     Wrong syntax, or a missing schema, table, column or function, does not count as a refusal unless it is expected: no
     attack may pass because its target has moved.

@@ -1,9 +1,9 @@
 """Schemas that capture names: an unqualified name in a statement leads there, and the server log reports it.
 
-The schema before pg_catalog has each operator, function, aggregate and view of the server again, a domain for each of
-its types, the relations that texts of inorder name, and a function for each column, which ``t.id`` means where a row
-has no such column. A copy behind pg_catalog would never be found: there are operators and functions that fit other
-types better than the server's own, which need no cast for them.
+The schema before pg_catalog has a copy of each operator, function, aggregate and view of the server, a domain for each
+of its types, and the relations that texts of inorder name. It also has a function for each column name: ``t.id`` calls
+this function if a row has no such column. The schema behind pg_catalog has no copies, because they would never be
+found. It has operators and functions that fit some types better than those of the server, because they need no cast.
 
 The test module reports the names in a statement before it runs, even if no row causes a call.
 """
@@ -21,8 +21,8 @@ from sources import ROOT
 BEFORE, BEHIND = "capturing_before", "capturing_behind"
 PATH = f'{BEFORE}, pg_catalog, "$user", public, {BEHIND}'
 CALLED = "LANGUAGE c AS $a$$libdir/inorder_test$a$, $a$test_captured$a$"
-# The reasons why some copies cannot be created on any version: their arguments do not determine the type of the result,
-# which only the server itself may do; the state of an aggregate would have such a type.
+# The errors with which some copies fail on every version. Only functions of the server itself may have a result type
+# that the arguments do not determine, and the state of some aggregates would have such a type.
 NOT_MADE = (
     "cannot determine result data type", 'unsafe use of pseudo-type "internal"',
     "aggregate transition data type cannot be", "return type of transition function", "has pseudo-type anyarray",

@@ -1,6 +1,6 @@
-"""A database in which the schemas of capture.py stand on the path, with tables of every kind that inorder reads.
+"""A database whose search_path has the schemas of capture.py, with tables of every kind that inorder reads.
 
-All queries of the tests themselves are written in a form that nothing can capture.
+The queries of the tests themselves are written so that nothing can capture their names.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from waiting import PATIENCE
 
 SUPERUSER, OWNER, READER, WRITER = "postgres", "capture_owner", "capture_reader", "capture_writer"
 ALL, MAY_CHANGE = (SUPERUSER, OWNER, READER), (SUPERUSER, OWNER)
-# The path searches pg_catalog first, if it does not name it.
+# This path does not name pg_catalog, which is therefore searched first.
 PATH_OF_READER = f"{BEHIND}, {BEFORE}"
 TABLES = ("events", "numbers", "parts", "logged")
 MAKE_TABLES = """
@@ -92,7 +92,7 @@ FAIL = """
 SELECT inorder.feed_fail_batch('{feed}'::pg_catalog.text, {number}::pg_catalog.int8, {token}::pg_catalog.int8,
     'no'::pg_catalog.text, '0'::pg_catalog.interval, NULL::pg_catalog.regrole)
 """
-# Error codes for a missing or ambiguous function or operator: the result of a name that is captured.
+# Error codes for a missing or ambiguous function or operator: a captured name may cause these errors.
 UNRESOLVED = ("42883", "42725")
 # States of a feed when functions are called: no batch is taken, a worker has a batch, or it has given its batch back.
 STATES = ("free", "taken", "failed")
@@ -168,7 +168,7 @@ def calls(world: World, state: dict[str, str], table: str) -> Iterator[tuple[str
 
 
 def made_feed(session: Connection, role: str, table: str, state: str) -> dict[str, str]:
-    """A feed of a role on a table, or on its log, in a state: the arguments of functions."""
+    """Create a feed in a state; returns arguments for the functions. The feed of "logged" is on its log."""
     feed = f"{role}_{table}_{state}"
     source = f"{table}_changes" if table == "logged" else table
     session.execute(CREATE_FEED.format(feed=feed, table=source).encode())
@@ -187,7 +187,7 @@ def made_feed(session: Connection, role: str, table: str, state: str) -> dict[st
 
 
 def call_all(world: World, role: str) -> None:
-    """Every public function, on each table and each state of a feed, in a transaction that is rolled back."""
+    """Call every public function, on each table and each state of a feed. Each call is rolled back."""
     with closing(world.session(role)) as session:
         for table in TABLES:
             for state in STATES:

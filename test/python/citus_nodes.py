@@ -44,7 +44,7 @@ SETTINGS = {
     "max_worker_processes": "40",
     "max_replication_slots": "40",
     "max_wal_senders": "40",
-    # A shard that was moved away stays until it is removed explicitly: readers may not have read it to its end.
+    # After a move the old shard stays until it is removed explicitly: readers may not have read all of its rows.
     "citus.defer_shard_delete_interval": "-1",
     "citus.shard_count": "4",
     "citus.shard_replication_factor": "1",
@@ -69,7 +69,7 @@ def server_with_citus() -> Installation:
 
 
 def host(cluster: Cluster) -> str:
-    """The name of a node in Citus: the folder of its socket as the host."""
+    """The host name by which Citus knows a node: the folder of its socket."""
     return str(cluster.folder / "run")
 
 
@@ -78,7 +78,7 @@ def start(cluster: Cluster) -> None:
 
 
 def allow_output_plugin(connection: Connection) -> None:
-    """Citus splits a shard that is written to by logical decoding; some servers want its library named for that."""
+    """Allow the library of Citus, which splits a shard by logical decoding. Some servers require this setting."""
     setting = connection.execute("SELECT FROM pg_settings WHERE name = 'output_plugin_libraries'").fetchone()
     if setting is not None:
         run(connection, "ALTER SYSTEM SET output_plugin_libraries = pgoutput, citus", "SELECT pg_reload_conf()")
@@ -108,7 +108,7 @@ def three_nodes() -> Iterator[Nodes]:
             connection.execute("SELECT citus_set_coordinator_host(%s, %s)", (host(coordinator), int(PORT)))
             for worker in workers:
                 connection.execute("SELECT citus_add_node(%s, %s)", (host(worker), int(PORT)))
-            run(connection, "CREATE EXTENSION inorder")  # which Citus creates on the workers, too
+            run(connection, "CREATE EXTENSION inorder")  # Citus also creates it on the workers
         yield Nodes(coordinator, tuple(workers))
 
 
@@ -182,7 +182,7 @@ class Writers:
         return beside(*(partial(self.write, number) for number in range(WRITERS)))
 
     def write(self, number: int, ended: Event) -> None:
-        """Run one writer. A statement that was planned for a removed shard is an error of Citus, and rolled back."""
+        """Run one writer. Citus refuses a statement that was planned for a removed shard, and it is rolled back."""
         chance = random.Random(self.seed + number)
         with connect(self.dsn) as connection:
             for turn in itertools.count():

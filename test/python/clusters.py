@@ -1,4 +1,7 @@
-"""Servers of the tests: copies of the first server of each kind in a run, at a third of the CPU time."""
+"""Servers of the tests.
+
+They are copied from the first server of each kind in a run, which takes a third of the CPU time.
+"""
 
 import fcntl
 import hashlib
@@ -22,7 +25,7 @@ from inorder.lab.server.installation import private_installation, relocate
 INITDB = Cluster._initdb
 CLEARED = temporary.cleared_after_a_kill
 LARGEST_CONTROL_FILE = 512
-# Offset in the first page of a WAL segment: the system identifier follows the header that each page has.
+# Offset of the system identifier in the first page of a WAL segment. It follows the header that every page has.
 IDENTIFIER_IN_WAL = 24
 CASTAGNOLI = 0x82F63B78
 
@@ -31,9 +34,10 @@ KEPT = "INORDER_TEST_KEPT"
 
 
 def quick_options() -> str:
-    """Options for a compilation whose warnings are those of another one: without optimization, it takes half the time.
+    """Options for a fast compilation: without optimization, it takes half the time.
 
-    The headers of some servers warn of that.
+    They are for tests that do not check warnings, which another compilation checks. Without -Wno-cpp, headers of some
+    servers would warn of the missing optimization.
     """
     return f"{os.environ.get('COPT', '')} -O0 -Wno-cpp"
 
@@ -46,7 +50,7 @@ def made_anew(patch: pytest.MonkeyPatch) -> None:
 
 def copied(patch: pytest.MonkeyPatch) -> None:
     servers_copied(patch)
-    # The next run removes the servers of a run that was killed. No process waits for the end of each server.
+    # No process waits for the end of each server: if this run is killed, the next run removes its servers.
     patch.setattr(temporary, "cleared_after_a_kill", lambda _: nullcontext())
 
 
@@ -69,7 +73,7 @@ def copy(source: Path, target: Path, *options: str) -> None:
 
 
 def keep(source: Path, place: Path) -> None:
-    """Copy a folder. Zeros, of which most of the WAL consists, become holes in the files."""
+    """Copy a folder. Zeros, which are most of the WAL, become holes in the files."""
     whole = place.with_suffix(".new")
     shutil.rmtree(whole, ignore_errors=True)
     subprocess.run(["cp", "-a", "--sparse=always", source, whole], check=True)
@@ -82,7 +86,8 @@ def copied_installation(server: Installation, root: Path, sources: Sequence[Path
             made = private_installation(server, root, sources)
             keep(root, place)
             return made
-    # Files are linked, which takes a sixth of the time: a program that changes one replaces it.
+    # Linking the files takes a sixth of the time of copying. No program writes into a linked file: it replaces the
+    # file.
     copy(place, root, *(["--link"] if place.stat().st_dev == root.parent.stat().st_dev else []))
     return relocate(server, root)
 
@@ -99,7 +104,7 @@ def copied_data(cluster: Cluster) -> None:
 
 
 def identify(folder: Path) -> None:
-    """Give a server that has not run yet an identifier of its own, as initdb does, and counters that begin now."""
+    """Give a server that has not run yet its own identifier, as initdb does. Counters begin at zero."""
     for counters in (folder / "pg_stat").iterdir():
         counters.unlink()
     now = time.time_ns()

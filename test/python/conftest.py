@@ -30,15 +30,16 @@ from tail_runs import Tail, make_table
 from tool import LabRun, run_experiment
 from world.sql import run
 
-# Runs of the tool inherit these handlers from the tests. Under nohup or in the background, the tool would otherwise
-# inherit that the signals are ignored, until it has set its own handlers.
+# Runs of the tool inherit these handlers from the tests. Under nohup or in the background they would otherwise ignore
+# these signals until the tool has set its own handlers.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Objects made while tests are collected live until the end: garbage collection would only scan them repeatedly.
 gc.disable()
 
-# Settings for servers with many short sessions. If the kernel permits it, a process allocates huge pages of 2 MB, 16 MB
-# at a time, and does not return memory. Faults of small pages took a tenth of the CPU time.
+# Settings for servers with many short sessions: a process allocates 16 MB at a time, in huge pages of 2 MB if the
+# kernel permits, and does not return memory. Without these settings a tenth of the CPU time was spent on faults of
+# small pages.
 os.environ.setdefault(
     "GLIBC_TUNABLES",
     "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=100000000:glibc.malloc.mmap_threshold=33554432"
@@ -48,17 +49,19 @@ os.environ.setdefault(
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "test" / "module"
 SCHEMAS = count(1)
-# Set by script/test --long: the tests that long.txt lists, and every point where others are taken at intervals.
+# Set by script/test --long. Then the tests that long.txt lists are run, too, and tests that take points at intervals
+# take every point.
 LONG_RUN = "INORDER_TEST_LONG" in os.environ
-# The lines of long.txt, by file: whether the line makes a test short again, and its name, with or without parameters.
+# The lines of long.txt, by file. Each line has a test's name, with or without parameters; with a leading "!" the test
+# is not long although a line before names it.
 LONG_FILE = Path(__file__).with_name("long.txt")
 LONG: dict[str, list[tuple[bool, str]]] = {}
 for line in LONG_FILE.read_text().splitlines():
     if line and not line.startswith("#"):
         stem, _, name = line.removeprefix("!").partition("::")
         LONG.setdefault(stem, []).append((line.startswith("!"), name))
-# Examples of properties take as long as they take on a machine that stands still. In the short run they are the same
-# each time; the long run looks for others.
+# Hypothesis has no deadline, because a busy machine may be slow. The short run has the same examples each time; the
+# long run looks for other examples.
 hypothesis.settings.register_profile(
     "inorder",
     max_examples=100 if LONG_RUN else 25,
@@ -68,8 +71,8 @@ hypothesis.settings.register_profile(
     suppress_health_check=[*hypothesis.HealthCheck],
 )
 hypothesis.settings.load_profile("inorder")
-# Hypothesis would parse all modules of the checkout that are loaded, in each process, to try their constants as values.
-# Older versions do not.
+# In each process Hypothesis would parse all loaded modules of the checkout, and try their constants as values. Older
+# versions of Hypothesis do not.
 providers = sys.modules.get("hypothesis.internal.conjecture.providers")
 if providers is not None and hasattr(providers, "_get_local_constants"):
     vars(providers)["_get_local_constants"] = providers.Constants
@@ -77,8 +80,8 @@ PATTERN = re.compile(r"[*?]|\[.*\[")
 EDITIONS = ("c", "sql")
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "256MB", "max_wal_size": "8GB"}
 
-# The files that take longest, in the order in which script/test starts them. If they started in the order of their
-# numbers of tests, many would come last, and one core would be idle.
+# The files that take longest, in the order in which script/test starts them. By default, files with more tests start
+# first: many of these files would start last, and one core would be idle at the end.
 SLOWEST = (
     "test_regress", "test_attacks_tables", "test_standby", "test_sql_edition", "test_changes", "test_examples",
     "test_tail", "test_prepare", "test_install", "test_count_groups", "test_tail_output", "test_lab_check",
@@ -102,13 +105,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def is_named(item: pytest.Item, name: str) -> bool:
-    """True if a test has a name of LONG, or fits a pattern, which takes longer because it is compiled."""
+    """True if a line of LONG names the test. Only names that are patterns are compiled, because that takes longer."""
     own = item.name if "[" in name else item.name.partition("[")[0]
     return fnmatchcase(own, name.replace("[", "[[]", 1)) if PATTERN.search(name) else own == name
 
 
 def without_long(stem: str, items: list[pytest.Item], whole: bool) -> list[pytest.Item]:
-    """The tests of a file that LONG does not list; if these are all, each line of LONG must match one of the tests."""
+    """The tests of a file, except those that LONG names.
+
+    If ``whole``, the items are all tests of the file, and each line of LONG must match at least one of them.
+    """
     long: set[pytest.Item] = set()
     for back, name in LONG.get(stem, ()):
         matching = {item for item in items if is_named(item, name)}
@@ -119,7 +125,7 @@ def without_long(stem: str, items: list[pytest.Item], whole: bool) -> list[pytes
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order the files; the tests of each stay as they are. Long tests are left out, unless they are asked for."""
+    """Order the files, not the tests within a file. Leave out long tests unless they are asked for."""
     places = {name: place for place, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(SLOWEST)))
     if not LONG_RUN and sql_edition.TESTED == "c":
@@ -132,8 +138,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    # Syntax trees and results are many objects that live on: with the default of 700, most of the CPU time of some
-    # tests was spent on looking for garbage.
+    # Syntax trees and results are many objects that live long. With the default threshold of 700, garbage collection
+    # took most of the CPU time of some tests.
     gc.set_threshold(20_000)
     gc.freeze()
     gc.enable()
@@ -197,7 +203,10 @@ def install_edition(name: str, server: Installation, cluster: Cluster, database:
 
 
 def make_template(name: str, server: Installation, cluster: Cluster) -> str:
-    """A template database with an edition: copying it takes half the time of creating a database and installing."""
+    """A template database with an edition.
+
+    Copying it takes half the time of creating a database and installing the edition.
+    """
     database = f"template_inorder_{name}"
     with connect(cluster.dsn) as admin:
         admin.execute(f"CREATE DATABASE {database}".encode())
@@ -210,7 +219,7 @@ def make_template(name: str, server: Installation, cluster: Cluster) -> str:
 @contextmanager
 def copy_of(template: str, cluster: Cluster, name: str) -> Iterator[Connection]:
     with connect(cluster.dsn) as admin:
-        # With this strategy the server takes half of the CPU time of a copy by WAL.
+        # A copy by WAL, the default strategy, would take twice the CPU time.
         make = f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
         run(admin, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", make)
         with connect(f"{cluster.dsn} dbname={name}") as connection:
@@ -245,7 +254,7 @@ def has_pgstattuple(server: Installation) -> bool:
 
 @pytest.fixture(scope="session")
 def users(server: Installation) -> Iterator[Cluster]:
-    """A server of the user's: one database with the extension, one without, in which a role may make schemas."""
+    """A server as of a user. One database has the extension; in "bare", the role "plain" may create schemas."""
     with Cluster(server) as running:
         running.start({"fsync": "off", "track_commit_timestamp": "on"})
         with connect(running.dsn) as connection:
@@ -273,13 +282,13 @@ def without_lab(connection: Connection) -> Iterator[Connection]:
 
 @pytest.fixture
 def of_edition(edition_name: str, request: pytest.FixtureRequest) -> str:
-    """A database that has the edition, to be copied."""
+    """The name of a template database with the edition."""
     return str(request.getfixturevalue({"c": "template", "sql": "sql_template"}[edition_name]))
 
 
 @pytest.fixture
 def fresh(cluster: Cluster, of_edition: str) -> Iterator[Connection]:
-    """A separate database: transactions of other tests affect only the numbers of its rows."""
+    """A separate database. Other tests do not affect it, except that they advance the transaction IDs."""
     with copy_of(with_table(of_edition, cluster), cluster, "tail") as connection:
         yield connection
 
@@ -297,7 +306,7 @@ def tail(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
 
 @pytest.fixture(scope="module")
 def idle() -> Iterator[list[Connection]]:
-    """Sessions for the tests of a file."""
+    """Open sessions that the tests of a file reuse."""
     sessions: list[Connection] = []
     yield sessions
     for session in sessions:
@@ -316,7 +325,7 @@ def place(cluster: Cluster, idle: list[Connection]) -> Iterator[Place]:
 
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
-    """An empty folder with a short name that the server's account may enter: as TMPDIR it shows leftovers."""
+    """An empty folder with a short name that the server's account may enter. Used as TMPDIR, it shows leftovers."""
     with tempfile.TemporaryDirectory(prefix="t", dir=temporary_folder(service_account())) as name:
         folder = Path(name)
         folder.chmod(0o755)

@@ -28,7 +28,7 @@ CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''refu
 CREATE TRIGGER refuse BEFORE INSERT ON mails FOR EACH ROW WHEN (NEW.body = '{REFUSED}') EXECUTE FUNCTION refuse()
 """
 
-# A program and its first arguments; what must exist to run it, besides itself.
+# The command of each consumer. MADE has another file that must exist to run a consumer, if any.
 COMMANDS: dict[str, list[str | Path]] = {
     "python": [sys.executable, FOLDER / "consumer.py"],
     "asyncio": [sys.executable, FOLDER / "consumer_async.py"],
@@ -41,7 +41,7 @@ MADE = {"java": BUILT / "java" / "Consumer.class", "node": BUILT / "node" / "nod
 
 
 def missing(language: str) -> str | None:
-    """Why a consumer cannot be run here."""
+    """The reason why a consumer cannot be run here, if any."""
     if language in ("python", "asyncio"):
         return None
     if "INORDER_TEST_CLIENTS" not in os.environ:
@@ -104,7 +104,7 @@ class Shop:
         return self.sessions(database, "wait_event_type = 'Lock'")
 
     def sessions(self, database: str, condition: str = "true") -> list[int]:
-        """The process IDs of consumers, or of the pooler before them."""
+        """The process IDs of the server's sessions of consumers, or of the pooler in front of the server."""
         rows = self.source.execute(
             "SELECT pid FROM pg_stat_activity WHERE datname = %s AND application_name <> %s "
             f"AND backend_type = 'client backend' AND {condition}".encode(),
@@ -128,7 +128,7 @@ class Consumer:
     def __init__(self, language: str, source: str, sink: str, log: Path, name: str = "worker 1") -> None:
         self.command = [*map(str, COMMANDS[language]), name]
         self.environment = os.environ | {"SOURCE": source, "SINK": sink}
-        self.stopped = 143 if language == "java" else 0  # exit code after SIGTERM: the JVM's
+        self.stopped = 143 if language == "java" else 0  # exit code after SIGTERM; the JVM does not return 0
         self.log = log
 
     def start(self) -> None:

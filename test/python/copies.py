@@ -35,7 +35,7 @@ class Copy:
         return [(op, version, row, tuple(key)) for op, version, row, key in rows]
 
     def apply(self, changes: Iterable[Change], by_version: bool = False) -> None:
-        """Apply changes; if they may come in any order, ignore those that are older than the applied version."""
+        """Apply changes. With ``by_version``, changes may come in any order, and older changes of a key are ignored."""
         for op, version, row, key in changes:
             if by_version and version < max(self.floor, self.versions.get(key, 0)):
                 continue
@@ -66,7 +66,10 @@ class Copy:
         return {tuple(key): row for key, row in rows}
 
     def follow(self, connection: Connection, max_rows: int | None = None) -> None:
-        """Take all batches, each in its own snapshot: after each one, the copy equals the table."""
+        """Take all batches, each in its own snapshot. The copy equals the table after each batch.
+
+        With ``max_rows``, it equals the table only after the last batch.
+        """
         going_on = True
         while going_on:
             connection.execute(SNAPSHOT)

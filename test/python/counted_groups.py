@@ -36,12 +36,12 @@ def admit(connection: Connection, *names: str) -> None:
 def difference(
     connection: Connection, view: str = "orders_by_status", groups: str = GROUPS
 ) -> list[tuple[object, ...]]:
-    """Rows in which the view differs from GROUP BY, in one snapshot."""
+    """Rows in which the view differs from a query with GROUP BY in the same snapshot."""
     return connection.execute(DIFFERENCE.format(view, groups).encode()).fetchall()
 
 
 def stands(connection: Connection) -> bool:
-    """False if the view counts the table."""
+    """True if the view reads the counts; false if it counts the rows of the table."""
     return connection.execute(STANDS.encode()).fetchall() == [(True,)]
 
 

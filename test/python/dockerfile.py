@@ -1,4 +1,7 @@
-"""Run the instructions of a Dockerfile in systems in folders: FROM, RUN and COPY, in the forms that ours uses."""
+"""Run the instructions of a Dockerfile in systems in folders.
+
+Only FROM, RUN and COPY are known, in the forms that our Dockerfile uses.
+"""
 
 import re
 import shutil
@@ -22,7 +25,7 @@ def stages(dockerfile: Path) -> list[list[tuple[str, str]]]:
 
 
 def run_dockerfile(dockerfile: Path, image: trees.Tree, environment: dict[str, str]) -> None:
-    """Run each stage but the last in its own system, and the last stage in the image."""
+    """Run the last stage in the image, and each earlier stage in a system of its own."""
     exports = "".join(f"export {name}={value}; " for name, value in environment.items())
     built: dict[str, trees.Tree] = {}
     *earlier, last = stages(dockerfile)

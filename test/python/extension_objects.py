@@ -10,7 +10,8 @@ from inorder.install.offer import C
 from inorder.lab.server.cluster import Cluster
 
 ENTRY = re.compile(r"^-- Name: (?P<name>.*); Type: (?P<type>.*); Schema: (?P<schema>.*); Owner: .*$", re.M)
-# Numbers that are specific to a database, and values of a column in rows older than it.
+# Statements of a dump that differ between equal databases: the frozen transaction ID of a relation, and the value that
+# rows have in a column that was added later.
 HERE_ONLY = re.compile(
     r"^UPDATE pg_catalog\.pg_class\nSET relfrozenxid = .*\nWHERE .*;$|^SELECT .*set_missing_value.*$", re.M
 )
@@ -51,7 +52,7 @@ def entries(dump: str) -> dict[str, str]:
 
 
 def objects(cluster: Cluster, database: str) -> dict[str, str]:
-    """Everything in the schemas of the extension, which has its members dumped in full only for pg_upgrade."""
+    """The objects in the schemas of the extension. Only a dump for pg_upgrade has the definitions of its members."""
     dump = dumped(cluster, database, "--binary-upgrade")
     contents = {key: text for key, text in entries(dump).items() if not key.startswith("EXTENSION - inorder")}
     with connect(f"{cluster.dsn} dbname={database}") as connection:

@@ -40,7 +40,7 @@ class FarServer:
             self.relay.stdout.close()
 
     def cut(self) -> None:
-        """From now on, all packets are lost silently."""
+        """Drop all packets from now on, without an error."""
         self.run("tc", "qdisc", "add", "dev", "lo", "root", "blackhole")
 
     def mend(self) -> None:

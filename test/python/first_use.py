@@ -1,4 +1,4 @@
-"""The proof of every way of installing: a key is made, a feed is read, a count is right."""
+"""Statements that prove each way of installing: they generate a key, read a feed and count rows exactly."""
 
 # Statements, with the output of psql -XAtq for each, or None if it is not compared.
 STATEMENTS: dict[str, str | None] = {

@@ -1,4 +1,4 @@
-"""The extended query protocol by hand, as used by drivers that request rows of a portal in pieces."""
+"""A client of the extended query protocol that requests the rows of a portal in pieces, as some drivers do."""
 
 import socket
 import struct
@@ -15,7 +15,7 @@ VERSION_3 = 196608
 class Answer:
     rows: int = 0
     suspended: bool = False
-    error: str | None = None  # its message
+    error: str | None = None  # the message of the error
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Conditions on which reads of a table depend: tables, reads, and a schema for each test."""
+"""Tables, reads, and a schema for each test: for tests of the conditions on which reads of a table depend."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,8 +15,8 @@ state = attack.refusal
 
 SNAPSHOT = "40001"  # serialization_failure: retry
 GROUND = "55000"  # object_not_in_prerequisite_state: a user has to act
-# Rows with numbers of transactions that feeds have passed, and a statement that enables or disables the guard of {0}:
-# {1}.
+# FORGED: rows with numbers of transactions that feeds have passed. SWITCH: a statement that enables or disables ({1})
+# the guard of the table {0}.
 FORGED = "SELECT uuid_xact_floor(i), 1 FROM generate_series(1, 5) AS i"
 SWITCH = """
 DO $$
@@ -28,17 +28,17 @@ BEGIN
     END LOOP;
 END $$
 """
-# The guard's triggers; partitions have all of them except truncate.
+# The guard's triggers. Partitions have all of them except "truncate".
 GUARD = ("guard", "update", "truncate") if TESTED == "c" else ("guard", "update", "truncate", "delete")
-# A trigger that fires after the guard may change a row that the guard has seen; none fires after the SQL edition's
-# guard, which fires after the row was stored.
+# The SQLSTATE of a read if a trigger fires after the guard, and might change a row that the guard has checked. In the
+# SQL edition no trigger fires after the guard, which checks rows that are stored already.
 LATER = GROUND if TESTED == "c" else ""
-# Numbers begin with the clock, as they do outside of tests: see sql_edition.number_from_one().
+# Let batch numbers begin with the clock, as outside of tests: see sql_edition.number_from_one().
 FROM_CLOCK = (
     "ALTER FUNCTION inorder_internal.first_number() RENAME TO first_of_tests",
     "ALTER FUNCTION inorder_internal.first_of_clock() RENAME TO first_number",
 )
-# The worker takes its batch again, with another token.
+# To know the token, the worker takes its batch again, which changes the token.
 FINISH = """
 SELECT feed_finish_batch(b.feed, b.number, t.token)
 FROM (SELECT %s::text AS feed, %s::bigint AS number) AS b, feed_take_batch(b.feed, 'w') AS t
@@ -87,8 +87,8 @@ def roles(connection: Connection, *names: str) -> Iterator[None]:
         run(connection, "RESET ROLE", f"DROP OWNED BY {every} CASCADE", f"DROP ROLE {every}")
 
 
-# Statements prepared by the extension are kept, as in a long-lived session: preparing them takes most of the time of a
-# new one.
+# DISCARD ALL without DEALLOCATE ALL. The extension's prepared statements are kept, as in a long-lived session:
+# preparing them takes most of the time of a new session.
 FORGET = (
     "ROLLBACK", "CLOSE ALL", "UNLISTEN *", "SET SESSION AUTHORIZATION DEFAULT", "RESET ALL",
     "SELECT pg_advisory_unlock_all()", "DISCARD SEQUENCES", "DISCARD TEMP",

@@ -26,11 +26,11 @@ from conftest import MODULE, ROOT
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "64MB", "track_functions": "all"}
 DATABASE = "contrib_regression"
 
-# Rows that are inserted at once, enough for an index of several pages; and iterations of a loop.
+# The most rows of a generate_series(), enough for an index of several pages; and the most iterations of a loop.
 MOST_ROWS, ROWS = 300, re.compile(r"(generate_series\(\s*1,\s*)(\d+)")
 MOST_TURNS, TURNS = 20, re.compile(r"(\b1\s*\.\.\s*)(\d+)")
 
-# A report of valgrind is the text between these.
+# Marks between which valgrind writes a report.
 BEGIN, END = "REPORT-BEGIN", "REPORT-END"
 REPORT = re.compile(rf"{BEGIN}\n(.*?)^[^\n]*{END}", re.DOTALL | re.MULTILINE)
 OPTIONS = [
@@ -38,12 +38,14 @@ OPTIONS = [
     "--trace-children=yes", "--vgdb=no", f"--error-markers={BEGIN},{END}",
 ]  # fmt: skip
 
-# A frame in our sources, or in our library without its source. PostgreSQL also has an xact.c.
+# A stack frame in our sources, or in our library if the source is unknown. The full path is needed, because PostgreSQL
+# also has an xact.c.
 OWN = re.compile(rf"\({re.escape(str(ROOT))}/(?:src|test/module)/[^)]*:\d+\)|\(in [^)]*/inorder\w*\.so\)")
 MOST_SHOWN = 5
 MOST_SAID = 1000
 
-# Calls from these places are not counted: input and output of types, indexes, sorts and the planner.
+# Functions in C that no test has called. The server does not count calls of input and output functions, and those by
+# indexes, sorts and the planner; such functions are left out.
 NEVER_CALLED = """
     SELECT p.oid::regprocedure::text FROM pg_proc p LEFT JOIN pg_stat_user_functions s ON s.funcid = p.oid
     WHERE p.probin = '$libdir/inorder' AND s.funcid IS NULL AND NOT 'internal'::regtype = ANY (p.proargtypes)
@@ -53,7 +55,7 @@ NEVER_CALLED = """
 
 
 class WatchedCluster(Cluster):
-    """A throw-away server under valgrind; initdb is not, since that would take minutes."""
+    """A throw-away server under valgrind. initdb runs without valgrind, because it would take minutes."""
 
     def __init__(self, server: Installation, suppressions: Path, logs: Path) -> None:
         super().__init__(server, extra_sources=[MODULE])
@@ -62,10 +64,11 @@ class WatchedCluster(Cluster):
     def _create(self) -> None:
         super()._create()
         program = self.server.program("postgres")
-        # The server is in the same folder, because PostgreSQL finds its libraries relative to its program.
+        # The script below replaces the program. The program stays in the same folder, because PostgreSQL finds its
+        # libraries relative to it.
         plain = program.rename(program.with_name("postgres-plain"))
         files = [f"--suppressions={self.suppressions}", f"--log-file={self.logs}/%p.log"]
-        # valgrind creates files, and TMPDIR may be closed to the server's account.
+        # valgrind creates files in TMPDIR, which may be inaccessible to the server's account.
         command = ["env", f"TMPDIR={self.logs}", "valgrind", *OPTIONS, *files, str(plain)]
         program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
         program.chmod(0o755)
@@ -114,7 +117,7 @@ def reports(logs: Path) -> list[str]:
 
 
 def run_all(cluster: Cluster) -> list[str]:
-    """Run all tests, printing a line for each; returns the C functions that none has called."""
+    """Run all tests, and print a line for each; returns the C functions that no test has called."""
     cluster.start(SETTINGS)
     with connect(cluster.dsn) as connection:
         connection.execute(f"CREATE DATABASE {DATABASE}".encode())

@@ -54,10 +54,10 @@ class Liar:
     def __init__(self, seed: int, rarity: int) -> None:
         self.chance, self.rarity = random.Random(seed), rarity
         self.told: list[str] = []
-        self.is_over = False  # the connection ends
+        self.is_over = False  # true once the connection is to end
 
     def changed(self, kind: bytes, content: bytes) -> bytes | None:
-        """The message that the client gets instead; None ends the connection."""
+        """The message that the client gets in place of the server's; None ends the connection."""
         if self.chance.randrange(self.rarity):
             return framed(kind, content)
         lie = self.chance.choice([*LIES.get(kind, ()), *ANYWHERE])

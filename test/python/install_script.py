@@ -1,4 +1,4 @@
-"""The install script as the server's own parser reads it: its statements, and the SQL inside their bodies."""
+"""The install script, parsed by the server's own parser: its statements, and the SQL inside their bodies."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,9 +13,10 @@ from pglast.parser import ParseError, parse_sql, scan
 PUBLIC = "_extschema_"
 INTERNAL = "inorder_internal"
 
-# Text before a statement that the parser counts as a part of it.
+# The text before a statement, which the parser counts as part of the statement.
 BLANK = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*", re.S)
-# A variable of a composite type of ours: without a catalog, the parser takes it for a scalar without fields.
+# The declaration of a variable of one of our composite types. Without a catalog, the parser takes the variable for a
+# scalar without fields.
 COMPOSITE_VARIABLE = re.compile(rf'(\s*"?\w+"?\s+)(?:{PUBLIC}|{INTERNAL})\.\w+(?=\s*(?:;|:=|DEFAULT\b))')
 ASSIGNED = re.compile(r"^.*?:?=", re.S)
 KEYWORD_OF_PARSE_MODE = {0: "", 2: "SELECT ", 3: "SELECT ", 4: "SELECT ", 5: "SELECT "}
@@ -30,7 +31,7 @@ class Statement:
 
     @property
     def subject(self) -> str:
-        """The name of the statement in messages: the object that it creates, or the first that a DO block creates."""
+        """The name of the statement in messages: the object that it creates. For a DO block, the first object."""
         if isinstance(self.node, ast.DoStmt):
             made = (name for piece in in_body(self) if (name := made_by(piece.node)))
             return f"DO {next(made, '')}".strip()
@@ -68,7 +69,7 @@ def statements(script: str) -> tuple[Statement, ...]:
 
 
 def walk(value: Any) -> Iterator[Any]:
-    """A node, and the nodes in it: each one before those in it."""
+    """A node and all nodes below it. Each node comes before the nodes below it."""
     rest = [value]
     while rest:
         node = rest.pop()
@@ -80,7 +81,7 @@ def walk(value: Any) -> Iterator[Any]:
 
 
 def option(node: Any, name: str) -> Any:
-    """The value of an option of CREATE FUNCTION or DO; None if it is not given."""
+    """The value of an option of CREATE FUNCTION or DO; None if the statement does not have the option."""
     given = node.args if isinstance(node, ast.DoStmt) else node.options
     return next((each.arg for each in given or () if each.defname == name), None)
 
@@ -117,7 +118,7 @@ def plpgsql_expressions(tree: Any, line: int = 0) -> Iterator[tuple[str, int]]:
 
 
 def parsed_plpgsql(statement: Statement) -> list[tuple[str, int]]:
-    """The SQL of a PL/pgSQL body; an error that names the line if the parser does not accept something."""
+    """The SQL in a PL/pgSQL body. If the parser does not accept a statement, the error names the line."""
     try:
         return list(plpgsql_expressions(parse_plpgsql(scalar_fields(statement.text))))
     except ParseError as error:
@@ -181,7 +182,8 @@ def made_by_define(node: ast.DefineStmt) -> str:
             return f"type {dotted(node.defnames)}"
 
 
-# Objects that can have a COMMENT, as it would name them, by the statement that creates them.
+# The name of a created object as COMMENT ON writes it, by the class of the statement. These are all objects that can
+# have a COMMENT.
 MAKERS: dict[type[Any], Callable[[Any], str]] = {
     ast.CreateFunctionStmt: lambda node: f"function {signature(node.funcname, inputs(node))}",
     ast.DefineStmt: made_by_define,

@@ -15,13 +15,13 @@ from world.sql import value
 NEXT = "SELECT reader_next_batch('events', %s::text::feed_position, 2)::text"
 ADVANCE = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
 READ = "SELECT n FROM reader_batch_rows('events', %s::text::feed_batch, null::events)"
-# The command failed after a part of a batch was written.
 TAIL = ("events", "--position", "p", "--order-by", "seq", "--batch-rows", "2")
+# A command that appends each batch to a file, and fails once the file has three rows.
 FAILING = ("--exec", "cat >> got; test $(wc -l < got) -lt 3")
 
 
 class Reader:
-    """A position, and the next batch, whose rows were not read yet; in a table they are columns of jsonb."""
+    """A reader that keeps its position, and the next batch, whose rows were not read yet, in columns of jsonb."""
 
     def __init__(self, connection: Connection, order_column: str | None) -> None:
         self.got: list[int] = []

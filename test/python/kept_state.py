@@ -41,7 +41,10 @@ def alike(value: Any, before: Any) -> Any:
 
 
 class Kept:
-    """A table with feeds of every kind. Some rows have been read, others are in batches of a sink or a worker."""
+    """A table with feeds of every kind.
+
+    Some of its rows have been read; other rows are in batches of a sink or a worker.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self.written = 0
@@ -92,7 +95,7 @@ class Kept:
 
     @staticmethod
     def state(connection: Connection, like: dict[str, list[Any]] | None = None) -> dict[str, list[Any]]:
-        """The rows of the state, without later columns if the former state is given."""
+        """The rows of the state. If the former state is given, columns that were added later are left out."""
         by_table: dict[str, list[Any]] = {}
         for name in STATE_TABLES:
             query = f"SELECT to_jsonb(t) FROM inorder_internal.{name} AS t ORDER BY t::text"

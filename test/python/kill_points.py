@@ -58,7 +58,10 @@ def tool(arguments: list[str], output: int, point: int | None) -> NoReturn:
 
 
 def ran(kind: str, name: str, arguments: list[str], point: int | None) -> int:
-    """The exit code of one run, negative for a signal; output into a pipe is stored in a separate file."""
+    """The exit code of one run, negative for a signal.
+
+    Each run into a pipe has a new file, to which the output is copied.
+    """
     reader = None
     if kind == "file":
         output = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -80,14 +83,14 @@ def ran(kind: str, name: str, arguments: list[str], point: int | None) -> int:
 
 
 def known_output(position: str) -> bytes | None:
-    """The present state, if it contains the delivered size of the output."""
+    """The content of the position file, if it has the size up to which the output was delivered."""
     content = Path(position).read_bytes() if Path(position).exists() else b""
     return content if content and json.loads(content).get("output") else None
 
 
 def points(kind: str, every: int, arguments: list[str]) -> int:
-    assert cli.commands[arguments[0]]  # loaded here once rather than in each fork
-    # Modules that a run loads on demand; loading the driver takes longer than all that is tested here.
+    assert cli.commands[arguments[0]]  # load the command once, not in each fork
+    # Load these modules once, not in each fork. Loading the driver takes longer than everything that is tested here.
     for late in ("importlib.readers", "inorder.tail.run"):
         import_module(late)
     chance = random.Random(1)
@@ -102,9 +105,9 @@ def points(kind: str, every: int, arguments: list[str]) -> int:
         assert code in (0, -signal.SIGKILL, IN_USE), code
         deadline = time.monotonic() + PATIENCE
         while (code := ran(kind, name, named, None)) == IN_USE and time.monotonic() < deadline:
-            time.sleep(PAUSE)  # a process that was left working holds the lock
+            time.sleep(PAUSE)  # a child of the killed run may still hold the lock
         assert code == 0, code
-        if earlier:  # a crash of the host may restore it
+        if earlier:  # as after a crash of the host
             Path(f"p{number}").write_bytes(earlier)
             assert (code := ran(kind, name, named, None)) == 0, code
     raise AssertionError

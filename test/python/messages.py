@@ -1,4 +1,4 @@
-"""The errors that the sources raise, with … in place of names and values."""
+"""The messages of all errors that the sources raise. … stands for names and values."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from sources import C_FILES, PLAIN_FILES, ROOT, SQL_FILES
 
 LITERALS = r'((?:\s*(?:"(?:[^"\\]|\\.)*"|[A-Z_0-9]+))+)'
 IN_C = re.compile(rf"\berrmsg(?:_plural)?\({LITERALS}")
-# A level below ERROR is no error.
+# Only messages of level ERROR are errors.
 IN_SQL = re.compile(r"\bRAISE (?:EXCEPTION )?'((?:[^']|'')*)'")
 
 
@@ -35,7 +35,7 @@ def in_sql(source: str) -> Iterator[str]:
         yield text.replace("''", "'").replace("%", "…")
 
 
-# Messages composed by callers: the place of the composed part, and the text around it.
+# Messages that a caller composes: the source, a pattern of the parts in it, and the text around a part.
 FAULTS = (("sql/ports/table.sql", r"THEN '(is [^;]*?|has [^;]*?)'\n", "cannot read … by transactions: it {}"),)
 AROUND = {"cannot read … by transactions: it …"}
 

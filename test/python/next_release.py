@@ -1,6 +1,7 @@
-"""A made-up next version, created as a maintainer does, by script/release in a copy of the tree.
+"""A made-up next version. script/release creates it in a copy of the tree, as for a maintainer.
 
-It adds a function in C, one in SQL, a column of the state and an attribute of positions, and changes functions.
+The version adds a function in C, a function in SQL, a column of the state and an attribute of positions, and changes
+functions.
 """
 
 import os
@@ -26,7 +27,7 @@ COPIED = (
 )  # fmt: skip
 NEXT = re.sub(r"\d+$", lambda last: str(int(last[0]) + 1), __version__)
 COLUMN = "times_renamed"
-# File, its present text, and the text of the next version.
+# Changes: a file, its present text, and its text in the next version.
 CHANGES = (
     ("Makefile", "    revoke.sql \\\n", "    added.sql \\\n    revoke.sql \\\n"),
     (
@@ -47,7 +48,7 @@ CHANGES = (
     ),
     ("sql/ports/position.sql", "RETURN 1;\n", "RETURN 2;\n"),
 )  # fmt: skip
-# Expressions that make a value of such a type.
+# The end of an expression that makes a value of a type with the new attribute.
 MADE = re.compile(r"\)(\s*::@extschema@\.feed_(?:order|position|batch)\b)")
 GRANT = "GRANT EXECUTE ON FUNCTION inorder_internal.added_in_c(bigint) TO PUBLIC;\n"
 
@@ -94,7 +95,7 @@ def sql_statements(tree: Path) -> list[str]:
 
 
 def make_changes(tree: Path) -> None:
-    """Change the sources and the updates: new objects by CREATE, changed ones by OR REPLACE."""
+    """Change the sources, and write the update scripts: CREATE for new objects, OR REPLACE for changed ones."""
     before = sql_statements(tree)
     for name, old, new in CHANGES:
         text = (tree / name).read_text()

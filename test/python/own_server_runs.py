@@ -1,4 +1,4 @@
-"""Runs on the user's own server, and the traces they leave."""
+"""Runs on a server that belongs to the user, and the traces that such runs leave."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def plain(users: Cluster, database: str = "bare") -> str:
 def traces(dsn: str) -> list[object]:
     with connect(dsn) as connection:
         connection.execute("SET search_path = elsewhere, pg_catalog")
-        # A closed session is visible for a moment longer.
+        # The server shows a session for a moment after it was closed.
         wait_for(lambda: not connection.execute(SESSIONS.encode()).fetchall())
         queries = ["SELECT nspname FROM pg_namespace WHERE nspname = 'inorder_lab'", SESSIONS]
         if value(connection, "SELECT to_regclass('inorder_internal.feed') IS NOT NULL"):

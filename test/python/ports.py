@@ -1,17 +1,17 @@
-"""Ports of TCP for the servers of tests."""
+"""TCP ports for the servers of tests."""
 
 import os
 import socket
 from itertools import count
 
-# Below the ports that Linux gives to clients, which may take one while its server starts. Processes begin at different
-# places: a port that is free may be meant for the server of another one.
+# These ports are below the range from which Linux gives ports to clients: a client could otherwise take the port of a
+# server that starts. Each process begins at a different port, because a free port may be reserved by another process.
 FIRST, AMOUNT = 10_000, 20_000
 NEXT = count(os.getpid() * 331)
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that no other server of this process was given."""
+    """A port on which nothing listens, and which this process has not returned before."""
     for number in NEXT:
         with socket.socket() as probe:
             port = FIRST + number % AMOUNT

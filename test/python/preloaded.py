@@ -1,8 +1,8 @@
 """The tool without the time it takes to load: a process that has loaded it forks for each run.
 
-A run is a separate process, with its own folder, environment and output. It differs from ``python -m inorder`` only in
-that it does not free its memory at the end, and that its servers are copies, as those of the tests are. Loading takes
-most of the third of a second of CPU time of a run.
+A run is a separate process, with its own folder, environment and output. It differs from ``python -m inorder`` in two
+ways: it does not free its memory at the end, and its servers are copies, as those of the tests are. A run takes a third
+of a second of CPU time, most of it for loading.
 """
 
 import atexit
@@ -28,12 +28,12 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 LONGEST_REQUEST = 1 << 20
-UNWRITTEN = 120  # exit code of Python
+UNWRITTEN = 120  # exit code of Python if stdout could not be flushed
 HELD_AFTER = "INORDER_TEST_HELD_AFTER"
-ROOM = "INORDER_TEST_ROOM"  # bytes that a file can have, as if the disk were full
+ROOM = "INORDER_TEST_ROOM"  # maximum size of a file in bytes: writing more fails as on a full disk
 PAUSE = "INORDER_TEST_PAUSE"  # seconds of the pause before the first retry, which doubles with each retry
-UNMARKED = "INORDER_TEST_UNMARKED"  # no file takes an attribute, as if it were of another owner
-# Formats that another process has loaded; a run without them does not have their memory.
+UNMARKED = "INORDER_TEST_UNMARKED"  # reading or writing a file attribute fails, as for a file of another user
+# For these formats there is a second process, which has also loaded Arrow: other runs do not have its memory.
 ARROW = {"arrow", "parquet"}
 TAIL_WITH_ARROW = tuple(f"inorder.{name}" for name in ("tail.command", "tail.run", "tail.parquet", "arrow.reader"))
 lock = threading.Lock()
@@ -75,7 +75,7 @@ class Run:
                 os.close(end)
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, negative for a signal."""
+        """The exit code; the negated signal number if the run was killed."""
         if self.returncode is None:
             self.status.settimeout(timeout)
             try:
@@ -111,7 +111,7 @@ class Run:
 
 
 def ends(stream: int | IO[bytes]) -> tuple[IO[bytes] | None, int]:
-    """Our end of a stream, if it is a pipe, and the end of the run."""
+    """Our end of a pipe, or None if the stream is not a pipe; and the descriptor that the run gets."""
     if stream == subprocess.PIPE:
         reading, writing = os.pipe()
         return open(reading, "rb"), writing
@@ -121,7 +121,7 @@ def ends(stream: int | IO[bytes]) -> tuple[IO[bytes] | None, int]:
 def run(
     arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run the tool, and wait for it; it is killed after a timeout. Its output goes into pipes."""
+    """Run the tool and wait for it. Its output goes into pipes. After the timeout it is killed."""
     running = Run(arguments, folder, environment, subprocess.PIPE, subprocess.PIPE)
     assert running.stdout and running.stderr
     with running.stdout as out, running.stderr as err, ThreadPoolExecutor() as pool:
@@ -134,7 +134,7 @@ def run(
 
 
 def pass_on(channel: socket.socket, arguments: Sequence[str]) -> int:
-    """Run the tool for a process that has inherited the channel, and pass its interrupts on to the run."""
+    """Run the tool for a process that has inherited the channel. Pass the interrupts of that process on to the run."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     with open(__file__) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -159,16 +159,20 @@ def load_all() -> None:
 
 
 def serve(channel: socket.socket, modules: Sequence[str]) -> None:
-    """Load the modules, then fork for each request, and report the end of each run; a child becomes the tool."""
+    """Load the modules, then fork for each request, and report the end of each run.
+
+    The forked child becomes the tool.
+    """
     for module in modules:
         import_module(module)
     if not modules:
         load_all()
-    # A child that was just forked would lose an interrupt; while blocked, the signal waits for the tool.
+    # A child would lose an interrupt that comes right after the fork. While the signal is blocked, it waits until the
+    # tool is ready.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     gc.collect()
     gc.freeze()
-    # descriptor of a process -> its number, and the descriptor to which its end is reported
+    # descriptor of a process -> process ID, and the descriptor to which the exit code is written
     runs: dict[int, tuple[int, int]] = {}
     poll = select.poll()
     poll.register(channel, select.POLLIN)
@@ -182,7 +186,7 @@ def serve(channel: socket.socket, modules: Sequence[str]) -> None:
 
 
 def begin(channel: socket.socket, runs: dict[int, tuple[int, int]], poll: "select.poll") -> bool:
-    """Serve one request; False if there will be no more requests."""
+    """Serve one request; False if no more requests will come."""
     request, descriptors, _, _ = socket.recv_fds(channel, LONGEST_REQUEST, 3)
     if not request:
         return False
@@ -257,7 +261,7 @@ def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End like the interpreter, but without freeing the loaded modules, which takes half of the CPU time of a run."""
+    """End like the interpreter, without freeing the loaded modules: that takes half of the CPU time of a run."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stderr.flush()

@@ -1,4 +1,7 @@
-"""Privileges that providers of hosted servers are documented to revoke: test/providers.csv, with a source for each."""
+"""Privileges that providers of hosted servers revoke according to their documentation.
+
+test/providers.csv lists them, each with its source.
+"""
 
 import csv
 from pathlib import Path
@@ -6,7 +9,7 @@ from pathlib import Path
 from inorder.connection.database import Connection
 
 LIST = Path(__file__).resolve().parents[1] / "providers.csv"
-# The types of the objects in GRANT and as regtype: functions; tables and views.
+# The type of the object in GRANT, and the type that names it, by privilege. "select" is for tables and views.
 KINDS = {"execute": ("function", "regprocedure"), "select": ("table", "regclass")}
 
 

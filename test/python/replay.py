@@ -1,4 +1,4 @@
-"""Experiments that replay the measurements of a recorded result: the runner needs no server for them."""
+"""Experiments that replay the measurements of a recorded result. The runner needs no server for such an experiment."""
 
 import gzip
 from collections.abc import Iterator, Sequence
@@ -41,12 +41,12 @@ def emptied(result: Result) -> Result:
 
 
 class Nowhere:
-    """A target whose only operation is to be noted."""
+    """A target that measures nothing. The runner only asks it to note facts about the server."""
 
     folder = Path()
 
     def note(self, result: Result) -> None:
-        """Nothing to note."""
+        """There is nothing to note."""
 
 
 class Counting(Progress):
@@ -65,13 +65,13 @@ class Counting(Progress):
 
 
 class Stopped(BaseException):
-    """An interrupt."""
+    """Raised as an interrupt of the run."""
 
 
 class Replay:
     """A run of an experiment that replays recorded measurements in any order, and stops where it is told.
 
-    ``asked`` has what was measured, in order.
+    ``asked`` has the keys of the measurements, in order.
     """
 
     def __init__(self, kind: type[Experiment[Any]], source: Result, stop_before: int | None = None) -> None:
@@ -88,7 +88,7 @@ class Replay:
 
         class Played(kind):  # type: ignore[misc,valid-type]
             def prepare(self) -> None:
-                """Nothing."""
+                """There is nothing to prepare."""
 
             def stages(self) -> Sequence[Stage]:
                 return [replayed.stage(stage) for stage in super().stages()]
@@ -107,7 +107,7 @@ class Replay:
         )
 
     def turn(self, turn: Turn, number: int) -> Turn:
-        """The turn with its results from the source; work outside of measurements counts before the first one."""
+        """The turn, with results from the source. Progress outside of measurements is counted before the first one."""
 
         def measure(_seed: int) -> Iterator[Measured]:
             for _ in range(turn.weight or 0):

@@ -28,15 +28,15 @@ CREATE TABLE gone (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval());
 SELECT feed_create('gone', 'gone');
 DROP TABLE gone;
 """
-# Part of the error about another transaction's row that exists: the SQL edition's guard fires after the check of the
-# key.
+# Part of the error about a row of another transaction that is inserted again. In the SQL edition the guard fires after
+# the check of the primary key.
 FOREIGN = "was not made by this transaction" if TESTED == "c" else "duplicate key"
-# Feeds, and their tables.
+# Names of feeds, each with its table.
 KEPT = {"keys": """"Odd.one"."Event's\"""", "parts": "parts", "orders": "orders"}
 ALL = KEPT | {"made": "made"}
 
 
-# A feed on a table t that is divided by n: the rows that a worker takes go into the table got, in this order.
+# For a feed "f" on a table t, which is divided by n: insert the rows of a worker's batch into the table got.
 TAKE_SHARE = (
     "WITH b AS MATERIALIZED (SELECT * FROM feed_take_batch('f', '{}')) INSERT INTO got (n) "
     "SELECT r.n FROM b CROSS JOIN LATERAL feed_batch_rows('f', b.number, null::t) AS r WHERE b.number > 0"
@@ -48,7 +48,7 @@ TURN = (TAKE_SHARE.format("w"), FINISH_SHARE.format("w"))
 
 
 def check_shares(connection: Connection, rows: int) -> None:
-    """Check that all rows were taken once, and the rows of each of the four shares in order."""
+    """Check that each row was taken once, and that the rows of each of the four shares were taken in order."""
     assert one_row(connection, "SELECT count(DISTINCT n), count(*) FROM got") == (rows, rows)
     share = "(hashint8extended(n, 0) & 9223372036854775807) % 4"
     steps = f"SELECT n - lag(n) OVER (PARTITION BY {share} ORDER BY place) FROM got"
@@ -56,7 +56,7 @@ def check_shares(connection: Connection, rows: int) -> None:
 
 
 def check_counts(connection: Connection) -> None:
-    """Check counts before and after a fold; with generated numbers, after the table is accepted."""
+    """Check the counts before and after a fold. Each table is accepted first, for those with generated numbers."""
     for table in ALL.values():
         connection.execute("SELECT feed_rebase(%s)", [table])
         for call in ("exact_count", "exact_count_fold", "exact_count"):
@@ -110,7 +110,7 @@ def spend_transactions(connection: Connection, amount: int) -> None:
 
 @contextmanager
 def copied(source: Cluster, database: str, target: Cluster, into: str, form: str, folder: Path) -> Iterator[Connection]:
-    """A dump of a database, restored into another database that exists while the block lasts."""
+    """Dump a database, and restore it into another database, which exists while the block lasts."""
     file = str(folder / "dump")
     dumped = run_program(source, "pg_dump", f"--format={form}", "--no-owner", "-f", file, database)
     assert dumped.returncode == 0, dumped.stderr

@@ -1,8 +1,8 @@
 """Rules for the install script: each is a function that returns its findings in a script's text.
 
-The script runs as a superuser in a schema that others may have filled. Therefore no name in it may be looked up where
-others could have created an object. Names of our own objects are schema-qualified, which the server also requires under
-this path, and plpgsql_check. No rule can see the text of queries that a function builds.
+The script runs as a superuser in a schema that others may have filled. Therefore no name in the script may be looked up
+where others could have created an object. Names of our own objects are schema-qualified; the script's search_path and
+plpgsql_check require that, too. No rule can see the text of queries that a function builds.
 """
 
 import re
@@ -62,7 +62,7 @@ def ascii_only(script: str) -> Found:
 
 
 def short_lines(script: str) -> Found:
-    """Lines are short enough to show two files side by side."""
+    """Lines are short enough for two files to be shown side by side."""
     for number, line in enumerate(script.splitlines(), 1):
         if len(line) > LONGEST_LINE:
             yield number, "", f"{len(line)} characters"
@@ -85,7 +85,7 @@ def is_pinned(setting: Any) -> bool:
 
 
 def pinned_script(script: str) -> Found:
-    """The script begins by setting a path that finds no objects of others."""
+    """The script first sets a search_path on which there are no objects of others."""
     first = statements(script)[0]
     if not (isinstance(first.node, ast.VariableSetStmt) and first.node.is_local and is_pinned(first.node)):
         yield first.line, "", "the script does not begin with SET LOCAL search_path TO pg_catalog, pg_temp"
@@ -96,7 +96,10 @@ def functions(script: str) -> Iterator[Statement]:
 
 
 def pinned_functions(script: str) -> Found:
-    """The names in a text body are looked up whenever it runs, under the caller's path if the function sets none."""
+    """Names in a text body are looked up whenever it runs.
+
+    The function must set the search_path, or the caller's is used.
+    """
     for statement in functions(script):
         settings = [each.arg for each in statement.node.options if each.defname == "set"]
         if text_body(statement.node) is not None and not any(is_pinned(each) for each in settings):
@@ -104,14 +107,14 @@ def pinned_functions(script: str) -> Found:
 
 
 def no_schema_in_text(script: str) -> Found:
-    """A text body keeps the former name of a renamed schema, which anybody could then create."""
+    """A text body would keep the former name of a schema that is renamed. Anybody could then create that schema."""
     for statement in statements(script):
         if PUBLIC in (text_body(statement.node) or ""):
             yield statement.line, statement.subject, "@extschema@ in a text body"
 
 
 def made_anew(script: str) -> Found:
-    """An object that exists already is somebody else's: OR REPLACE and IF NOT EXISTS would take it for ours."""
+    """An existing object belongs to somebody else. OR REPLACE and IF NOT EXISTS would take it for ours."""
     plain = re.sub(r"--[^\n]*", "", as_parsed(script))
     for match in NOT_NEW.finditer(plain):
         yield 1 + plain.count("\n", 0, match.start()), "", " ".join(match[0].split())
@@ -128,7 +131,10 @@ def no_backslashes(script: str) -> Found:
 
 
 def invokers_rights(script: str) -> Found:
-    """No function has the rights of the superuser who created the extension, and no view reads tables with them."""
+    """No function runs with the rights of the superuser who created the extension.
+
+    No view reads tables with these rights, either.
+    """
     for piece in pieces(script):
         for node in walk(piece.node):
             if isinstance(node, ast.DefElem) and node.defname == "security" and node.arg.boolval:
@@ -140,7 +146,7 @@ def invokers_rights(script: str) -> Found:
 
 
 def tables_of(query: ast.Node) -> list[str]:
-    """The tables and views that a query reads, without the names of its WITH clause."""
+    """The tables and views that a query reads, except the names that its WITH clause defines."""
     parts = list(walk(query))
     with_names = {node.ctename for node in parts if isinstance(node, ast.CommonTableExpr)}
     named = [node for node in parts if isinstance(node, ast.RangeVar)]
@@ -148,7 +154,7 @@ def tables_of(query: ast.Node) -> list[str]:
 
 
 def plain_arguments(script: str) -> Found:
-    """Users name arguments, and should not have to quote them."""
+    """Users write the names of arguments, and should not have to quote them."""
     for statement in functions(script):
         if statement.node.funcname[0].sval == PUBLIC:
             for name in (each.name for each in statement.node.parameters or () if each.name):
@@ -163,19 +169,21 @@ def is_untyped(node: Any) -> bool:
 
 @cache
 def amounts_of_inputs(script: str) -> dict[str, set[int]]:
-    """The numbers of arguments of each function."""
+    """The numbers of arguments that each function has; -1 for a function with an argument of type anyelement."""
     amounts: dict[str, set[int]] = {}
     for statement in functions(script):
         types = [type_name(each) for each in inputs(statement.node)]
-        # A function with the exact type of an argument fits better than one with anyelement.
+        # Next to a function with anyelement, another function could have the exact type, and would fit better.
         amounts.setdefault(dotted(statement.node.funcname), set()).add(-1 if "anyelement" in types else len(types))
     return amounts
 
 
 def exact_calls(script: str, called: str = "") -> Found:
-    """In the user's schema there may be functions of the same names that fit a call better, unless it is exact.
+    """Calls of our functions are exact.
 
-    ``called``: the script that creates the functions, if it is another one.
+    The user's schema may have functions of the same names, which could fit an inexact call better.
+
+    ``called`` is the script that creates the functions, if it is not the script itself.
     """
     amounts = amounts_of_inputs(called or script)
     for piece in pieces(script):
@@ -193,7 +201,7 @@ def exact_calls(script: str, called: str = "") -> Found:
 
 
 class Collector(Counter):  # type: ignore[misc]
-    """Keeps pgspot's findings, which it otherwise prints."""
+    """Keeps the findings that pgspot otherwise prints."""
 
     def __init__(self) -> None:
         options = {"plpgsql": False, "ignore": [], "ignore_lang": [], "proc_without_search_path": [], "sql_fn": []}
@@ -202,7 +210,7 @@ class Collector(Counter):  # type: ignore[misc]
         self.found: list[Finding] = []
 
     def print_issue(self, code: str, context: str) -> None:
-        """An error or a warning."""
+        """Record an error or a warning."""
         self.found.append(Finding(self.line, code, context, "pgspot"))
 
     def unknown(self, message: str) -> None:
@@ -211,7 +219,7 @@ class Collector(Counter):  # type: ignore[misc]
 
 
 class Spotter(SQLVisitor):  # type: ignore[misc]
-    """pgspot's visitor, which skips functions with a SQL-standard body: that is judged like the script itself."""
+    """pgspot's visitor. It skips functions with a SQL-standard body, which are judged like the script itself."""
 
     def visit_CreateFunctionStmt(self, ancestors: Any, node: Any) -> None:  # noqa: N802
         if node.sql_body is None:
@@ -219,7 +227,7 @@ class Spotter(SQLVisitor):  # type: ignore[misc]
 
 
 def state_in_body(state: Any, node: Any) -> Any:
-    """The state, with the path under which a PL/pgSQL body runs: that of its function, or of the script."""
+    """The state for a body: it has the path under which the body runs, that of its function or of the script."""
     if isinstance(node, ast.DoStmt):
         return state
     inner = State(state.counter)
@@ -229,7 +237,10 @@ def state_in_body(state: Any, node: Any) -> Any:
 
 
 def spotted(script: str) -> list[Finding]:
-    """Findings of pgspot. PL/pgSQL is parsed for it, because it skips ELSIF, CASE and RETURN QUERY."""
+    """The findings of pgspot.
+
+    It gets PL/pgSQL parsed by us, because its own parser skips ELSIF, CASE and RETURN QUERY.
+    """
     collector = Collector()
     state = State(collector)
     for statement in statements(script):
@@ -239,7 +250,7 @@ def spotted(script: str) -> list[Finding]:
             for piece in in_body(statement) if language(statement.node) == "plpgsql" else ():
                 collector.line = piece.line
                 Spotter(state_in_body(state, statement.node))(piece.node)
-        except Exception as error:  # any exception: a statement that cannot be judged is a finding
+        except Exception as error:  # any exception means that pgspot cannot judge the statement, which is a finding
             collector.unknown(f"{made_by(statement.node) or 'DO'}: {error}")
     return collector.found
 

@@ -1,4 +1,7 @@
-"""A system clock that can be set while programs run, by a library that they preload, and a file with the offset."""
+"""A system clock that can be set while programs run.
+
+The programs preload a library, which reads the offset from a file.
+"""
 
 import shutil
 import subprocess
@@ -12,7 +15,7 @@ SOURCE = Path(__file__).with_suffix(".c")
 
 
 class SetClock:
-    """A clock that can be set. Monotonic clocks and the times of files do not change."""
+    """A system clock that can be set. Monotonic clocks and the times of files are not changed."""
 
     def __init__(self, folder: Path) -> None:
         """Build the library in a folder that the servers' accounts can read."""
@@ -24,13 +27,16 @@ class SetClock:
         self.environment = {"LD_PRELOAD": str(library), "INORDER_TEST_CLOCK": str(self.file)}
 
     def set(self, seconds: int) -> None:
-        """Set the offset of the clock. It takes effect at once, because programs have mapped the file."""
+        """Set the offset of the clock.
+
+        It takes effect at once, because programs have mapped the file with the offset.
+        """
         with self.file.open("r+b" if self.file.exists() else "wb", buffering=0) as file:
             file.write(seconds.to_bytes(8, "little", signed=True))
 
     @contextmanager
     def for_children(self) -> Iterator[None]:
-        """Processes that this one starts have this clock, and so do their children."""
+        """Processes started by this process have this clock, and so do their children."""
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.environment.items():
                 patch.setenv(name, value)

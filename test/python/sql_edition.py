@@ -1,4 +1,4 @@
-"""The tests of the C extension on the SQL edition: differences are in test/sql_edition, a file for each test.
+"""Run the tests of the C extension on the SQL edition. test/sql_edition has a file with the differences of each test.
 
 ``python test/python/sql_edition.py NAME ...`` writes these files.
 """
@@ -23,9 +23,9 @@ from edition.join import READS, filled  # noqa: E402
 
 TEST = ROOT / "test"
 DIFFERENCES = TEST / "sql_edition"
-# Set by script/hosted: the edition of the tests in Python that do not choose one.
+# Set by script/hosted: the edition for tests in Python that do not choose an edition.
 TESTED = os.environ.get("INORDER_TEST_EDITION", "c")
-# Extensions built for a test's server: the C extension alone, or none.
+# The extensions that a test's server is built with: () for the C extension alone, None for no extension.
 BUILT: tuple[Path, ...] | None = () if TESTED == "c" else None
 
 REGRESS = (
@@ -34,7 +34,8 @@ REGRESS = (
     "reader_batch_query", "feed_order", "feed_batches", "reader_split", "feed_shares", "feed_large", "feed_gaps",
     "feed_wait", "feed_retention", "feed_lag", "feeds", "changes",
 )  # fmt: skip
-# Only script/test --long runs these on the SQL edition, because the others call its own bodies, too.
+# Only script/test --long runs these tests on the SQL edition, because other tests call the edition's own bodies of
+# functions, too.
 ONCE = {
     "feed_order", "feed_large", "feed_gaps", "feed_whole", "reader_split", "feed_lag", "feed_retention", "feed_shares",
     "feeds", "feed_prepare", "feed_changes", "feed_owner", "feed_hidden", "feed_wait", "reader_batch_query",
@@ -104,7 +105,8 @@ NOT_RUN_IN_PYTHON = {
     "test_calls_execute_few_statements": LOOKS,
     "test_the_first_call_of_a_connection_touches_few_catalogs": LOOKS,
 }
-# Functions of the edition in which each name is qualified, because a setting would take time for each row.
+# Functions of the SQL edition that qualify each name instead of setting search_path, because a setting would take time
+# for each row.
 BARE = (
     "check_statement", "feed_is_table", "guarded_number", "is_foreign", "keys_after", "next_keys", "number_above",
     "uuid_xact_nextval", "xact_id", "xact_id_generated",
@@ -113,7 +115,7 @@ SETTINGS = (
     "timezone = 'PST8PDT'", "datestyle = Postgres, MDY", "bytea_output = 'hex'", "intervalstyle = 'postgres_verbose'",
     "lc_messages = 'C'", "jit = off",
 )  # fmt: skip
-# Statements about properties that only the C extension has: there no other role may use the internal schema.
+# Lines to leave out of a test. They are about the internal schema, which other roles may not use in the C extension.
 LEFT_OUT = {"feed_rights": "CROSS JOIN LATERAL denied("}
 QUIET = "\\set SHOW_CONTEXT never"
 
@@ -129,7 +131,7 @@ def listed(name: str) -> list[str]:
 
 
 def program(server: Installation, kind: str) -> Path:
-    """The program that runs tests of a kind. Few packages include it, except those with the server's headers."""
+    """The program that runs tests of a kind. Only packages with the server's headers include it."""
     return server.pgxs.parents[1] / "test" / PROGRAMS[kind]
 
 
@@ -147,19 +149,20 @@ FROM_ONE = (
 
 
 def number_from_one(connection: Connection, name: str) -> None:
-    """Let the first batch of each feed have the number 1, so that tests can name it."""
+    """Let the first batch of each feed have the number 1, so that tests know its number."""
     connection.execute("ALTER FUNCTION inorder_internal.first_number() RENAME TO first_of_clock")
     connection.execute(FROM_ONE.encode())
-    if name == "c":  # so that DROP EXTENSION takes it along
+    if name == "c":  # so that DROP EXTENSION drops it, too
         connection.execute("ALTER EXTENSION inorder ADD FUNCTION inorder_internal.first_number()")
 
 
-# Tests of both editions use roles without admitting them, which the C extension does not require.
+# In the C extension roles need not be admitted. Tests that run on both editions do not admit roles, so everybody is
+# admitted here.
 EVERYBODY = "SELECT inorder_internal.set_rights('PUBLIC', true, true);\n"
 
 
 def create(connection: Connection, name: str | None = None, schema: str = "public", admitted: str = EVERYBODY) -> None:
-    """Install an edition in a database: the one of this name, or the one that is tested."""
+    """Install an edition in a database: the named edition, or the tested one by default."""
     if (name or TESTED) == "sql":
         connection.execute(script(schema).encode())
         connection.execute(reading(schema).encode())
@@ -168,7 +171,7 @@ def create(connection: Connection, name: str | None = None, schema: str = "publi
         connection.execute(
             f'CREATE SCHEMA IF NOT EXISTS "{schema}"; CREATE EXTENSION inorder SCHEMA "{schema}"'.encode()
         )
-    # Skipped for a role that only has the rights of an installer.
+    # A role with only the rights of an installer may not rename the function.
     if connection.execute("SELECT current_user").fetchall() == [("postgres",)]:
         number_from_one(connection, name or TESTED)
 
@@ -179,14 +182,14 @@ def reading(schema: str) -> str:
 
 
 def write_edition(folder: Path, schema: str = "public", admitted: str = EVERYBODY) -> Path:
-    """Write the SQL edition, including the part that reads, into a file that everybody may read."""
+    """Write the SQL edition, with the functions that read, into a file that everybody may read."""
     path = folder / "inorder-sql.sql"
     path.write_text(script(schema) + reading(schema) + admitted, encoding="utf-8")
     return path
 
 
 def install(server: Installation, cluster: Cluster, script: Path, database: str, role: str = "") -> None:
-    """Run the script as a role that owns nothing but the database, or as the superuser."""
+    """Run the script as a role that owns only the database, or as the superuser."""
     command: list[str | Path] = [
         server.program("psql"),
         "-X",
@@ -213,7 +216,7 @@ def prepare(folder: Path, kind: str) -> Path:
     for path in (folder / "specs").glob("*.spec"):
         path.write_text(re.sub(r"^\s*CREATE EXTENSION .*\n", "", path.read_text(), flags=re.M))
     if kind == "sql":
-        # The functions that install.sql makes for the tests after it.
+        # The functions that install.sql creates for the tests that run after it.
         made = (TEST / "sql" / "install.sql").read_text()
         (folder / "sql" / "helpers.sql").write_text(made[made.index("CREATE FUNCTION prefix") :])
         (folder / "expected" / "helpers.out").touch()
@@ -223,7 +226,7 @@ def prepare(folder: Path, kind: str) -> Path:
 
 
 def without_context(text: str) -> list[str]:
-    """The lines of an output, without the location of errors."""
+    """The lines of an output, without the CONTEXT of errors."""
     lines = []
     inside = False
     for line in text.splitlines():
@@ -240,7 +243,7 @@ def difference(expected: Path, actual: Path) -> str:
 
 
 def run(server: Installation, cluster: Cluster, folder: Path, kind: str, tests: Iterable[str]) -> dict[str, str]:
-    """The differences of each test on a database with the SQL edition."""
+    """The differences in the output of each test, on a database with the SQL edition."""
     database = f"sql_edition_{kind}"
     # A database like the one that pg_regress creates.
     with connect(cluster.dsn) as admin:
@@ -250,7 +253,7 @@ def run(server: Installation, cluster: Cluster, folder: Path, kind: str, tests: 
             admin.execute(f"ALTER DATABASE {database} SET {setting}".encode())
     install(server, cluster, write_edition(folder), database)
     source = prepare(folder / "input", kind)
-    # The exit code is ignored, because it judges by the output of the C extension.
+    # The exit code is ignored: pg_regress compares with the output of the C extension.
     done = subprocess.run(
         [program(server, kind), f"--inputdir={source}", f"--outputdir={folder / 'output'}",
          f"--bindir={server.bindir}", f"--dbname={database}", "--use-existing", *(["helpers"] if kind == "sql" else []),

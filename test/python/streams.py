@@ -1,4 +1,4 @@
-"""The programs of docs/clients/http, and clients of their streams, which drop their connections at random."""
+"""The programs of docs/clients/http, and clients that read their streams and drop the connection at random."""
 
 import asyncio
 import importlib.util
@@ -24,7 +24,7 @@ from waiting import wait_for
 FOLDER = ROOT / "docs" / "clients" / "http"
 BUILT = ROOT / "build" / "clients" / "http"  # built by script/clients
 UVICORN = ("-m", "uvicorn", "--log-level", "warning", "--app-dir", FOLDER, "stream:app", "--port")
-# A program, and its arguments before the port. Programs other than uvicorn take the port from the environment.
+# The command of each program, before the port. Programs other than uvicorn take the port from the environment.
 PROGRAMS: dict[str, tuple[str | Path, ...]] = {
     "python": (sys.executable, *UVICORN),
     "node": ("node", BUILT / "node" / "stream.mjs"),
@@ -34,7 +34,7 @@ MADE = {"node": BUILT / "node" / "node_modules" / "express", "go": BUILT / "go" 
 
 
 def missing(language: str) -> str | None:
-    """Why a program cannot be run here."""
+    """The reason why a program cannot be run here, if any."""
     if language == "python":
         absent = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
         return f"{absent[0]} is not installed" if absent else None
@@ -102,7 +102,7 @@ Apply = Callable[["Client", list[dict[str, Any]]], None]
 
 
 class Client:
-    """A browser: it comes again with its last cursor, wherever it was cut off."""
+    """A client like a browser: when the connection is cut off, it connects again with its last cursor."""
 
     def __init__(self, ports: Sequence[int], seed: int, apply: Apply) -> None:
         self.ports, self.random, self.apply = ports, random.Random(seed), apply
@@ -113,7 +113,7 @@ class Client:
 
     async def follow(self) -> None:
         while True:
-            with suppress(ConnectionError, TimeoutError, IndexError):  # IndexError: cut off before the status
+            with suppress(ConnectionError, TimeoutError, IndexError):  # IndexError: no status line
                 await self.listen(self.random.choice(self.ports))
             await asyncio.sleep(0.05)
 
@@ -164,7 +164,7 @@ def keep_copy(client: Client, changes: list[dict[str, Any]]) -> None:
 
 
 class Clients:
-    """Many clients in a thread, until the end of the block."""
+    """Many clients, which run in a thread until the end of the block."""
 
     def __init__(self, number: int, services: Sequence[Service], apply: Apply) -> None:
         ports = [service.port for service in services]

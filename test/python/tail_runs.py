@@ -1,4 +1,4 @@
-"""Runs of inorder tail, and the table that they read."""
+"""Runs of inorder tail, and the table that these runs read."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ def environment(cluster: Cluster, database: str = "tail") -> dict[str, str]:
 
 
 class Tail:
-    """Runs of the tool in a folder against a server."""
+    """Runs of the tool in a folder, against a database of a server."""
 
     def __init__(self, cluster: Cluster, folder: Path, database: str = "tail", command: str = "tail") -> None:
         self.command = command
@@ -36,7 +36,7 @@ class Tail:
         self.environment = environment(cluster, database)
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
-        """Run to the end; returns the output: of stdout after success, otherwise of stderr."""
+        """Run the tool to its end; returns stdout if the exit code is 0, otherwise stderr."""
         done = preloaded.run([self.command, *arguments], self.folder, self.environment, PATIENCE)
         out, err = done.stdout.decode(), done.stderr.decode()  # decoded here, because text mode would change line ends
         assert done.returncode == code and "Traceback" not in err, err
@@ -44,7 +44,7 @@ class Tail:
         return err if code else out
 
     def written(self, *arguments: str) -> bytes:
-        """The bytes that a run writes to stdout, which need not be text."""
+        """The bytes that a run writes to stdout. They need not be text."""
         done = preloaded.run([self.command, *arguments], self.folder, self.environment, PATIENCE)
         assert done.returncode == 0 and done.stderr == b"", done.stderr.decode()
         return done.stdout
@@ -58,10 +58,10 @@ class Tail:
         held_after: Sequence[int] = (),
         room: int | None = None,
     ) -> Iterator[preloaded.Run]:
-        """Start a run with a file or a pipe as output; it is killed at the end if it is still running.
+        """Start a run whose output is a file or a pipe. If it still runs at the end of the block, it is killed.
 
         With ``held_after``, the run stops itself after each of these numbers of bytes, and waits for SIGCONT. The block
-        begins when it has stopped for the first time.
+        begins when the run has stopped for the first time.
         """
         stdout: int | IO[bytes] = (self.folder / to).open(mode) if to else subprocess.PIPE
         command = [self.command, *arguments]
@@ -80,7 +80,7 @@ class Tail:
                     stream.close()
 
     def without_room(self, room: int, *arguments: str, to: str | None = None) -> str:
-        """The error of a run that fails because of the limit on file sizes."""
+        """The error of a run that fails because a file would become larger than the limit."""
         with self.started(*arguments, to=to, room=room) as running:
             assert running.wait(PATIENCE) in (1, 2) and running.stderr
             stderr = running.stderr.read().decode()
@@ -92,7 +92,7 @@ class Tail:
             assert running.wait(PATIENCE) == 0, running.stderr and running.stderr.read()
 
     def rows(self, name: str = "out") -> list[int]:
-        """The numbers in a file of JSON lines."""
+        """The values of the column n in a file of JSON lines."""
         return numbers((self.folder / name).read_text())
 
     def state(self, name: str = "p") -> dict[str, object]:
@@ -101,7 +101,7 @@ class Tail:
 
 
 def numbers(text: str) -> list[int]:
-    """The column n of JSON lines."""
+    """The values of the column n in JSON lines."""
     return [json.loads(line)["n"] for line in text.splitlines()]
 
 
@@ -116,7 +116,7 @@ def read_until(running: preloaded.Run, text: bytes) -> bytes:
 
 
 def spooled(process: preloaded.Run) -> int:
-    """The bytes in the temporary file of a run: it has no name."""
+    """The size in bytes of a run's temporary file, which has no name."""
     sizes = [0]
     for path in Path(f"/proc/{process.pid}/fd").iterdir():
         try:

@@ -1,4 +1,4 @@
-"""The model of feeds, checked by TLC: see script/model."""
+"""Check the model of feeds by TLC: see script/model."""
 
 import sys
 
@@ -12,7 +12,7 @@ from model.checks import CHECKS, check
 @click.option("--show", is_flag=True, help="Show the steps that lead to each failure.")
 @click.argument("names", nargs=-1)
 def main(small: bool, show: bool, names: tuple[str, ...]) -> None:
-    """Check the models of these names, or all."""
+    """Check the models with these names, or all models."""
     if unknown := set(names) - set(CHECKS):
         raise click.UsageError(f"no model is named {', '.join(sorted(unknown))}; there are {', '.join(CHECKS)}")
     wrong = 0

@@ -1,4 +1,4 @@
-"""Random steps of writers of a table and of a reader of its changes on a server."""
+"""Random steps of a table's writers and of a reader of the table's changes, on a server."""
 
 import random
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from ground import FINISH
 from model.checks import changes
 from model.trace import braced, replay_as
 
-KEYS, STATEMENTS = 3, 3  # keys of the table, and statements of a transaction
+KEYS, STATEMENTS = 3, 3  # number of keys in the table, and of statements in a transaction
 ENDED = "SELECT coalesce(array_agg(x), '{}') FROM unnest(%s::int8[]) AS x WHERE ended_transactions() @> x"
 STATEMENT = {
     "put": "INSERT INTO t VALUES ({key}, {made}) ON CONFLICT (id) DO UPDATE SET made = excluded.made",
@@ -27,19 +27,19 @@ class Session:
     connection: Connection
     id: int = 0
     statements: int = 0
-    has_locked: bool = False  # True if it has locked the table, even by a statement that found no row
+    has_locked: bool = False  # a statement that finds no row locks the table, too
     touched: set[int] = field(default_factory=set)
 
 
 class Schedule:
-    """Runs steps one after another, chosen so that no step has to wait."""
+    """Executes steps one after another. They are chosen so that no step has to wait."""
 
     def __init__(self, dsn: str, rng: random.Random, writers: int) -> None:
         self.rng, self.steps = rng, list[str]()
         self.writers = [Session(connect(f"{dsn} options=-clock_timeout=1min")) for _ in range(writers)]
         self.reader, self.copy = connect(dsn), Copy()
         self.numbers = list[int]()  # transaction IDs in order: the model counts transactions from 1
-        self.made = 1  # statements, including the one that made the table
+        self.made = 1  # number of statements, including the one that made the table
         self.batch: object = None  # the batch that the sink has not finished
         execute(self.reader, "CREATE TABLE t (id int PRIMARY KEY, made int)", "INSERT INTO t VALUES (1, 0)")
         execute(self.reader, "SELECT changes_enable('t')", "SELECT feed_create('copy', 't_changes')")
@@ -77,7 +77,7 @@ class Schedule:
             writer.touched |= set(keys.values())
 
     def truncate(self, writer: Session) -> None:
-        """TRUNCATE is a transaction of its own, because all other writers would wait for it."""
+        """TRUNCATE is a transaction of its own, because all other writers would have to wait for it."""
         if any(other.has_locked for other in self.writers if other is not writer):
             return
         writer.connection.execute("TRUNCATE t")
@@ -109,7 +109,10 @@ class Schedule:
             self.look()
 
     def look(self) -> None:
-        """The snapshot of a batch that is applied in the same transaction, or given to a sink outside."""
+        """Take the snapshot of a batch.
+
+        The batch is applied in the same transaction, or given to a sink outside of it.
+        """
         is_outside = self.rng.random() < 0.5
         self.reader.execute(SNAPSHOT.encode())
         (ended,) = one_row(self.reader, ENDED, [self.numbers])
@@ -124,9 +127,9 @@ class Schedule:
             if self.batch:
                 self.store(again=False)
                 self.finish()
-        except psycopg.errors.SerializationFailure:  # the table was emptied meanwhile
+        except psycopg.errors.SerializationFailure:  # the table was emptied since the snapshot was taken
             while self.steps[-1].startswith('do |-> "take"'):
-                self.steps.pop()  # the step is rolled back with the transaction
+                self.steps.pop()  # the take is rolled back with the transaction
             self.batch = None
             self.say("refused")
         self.reader.execute("COMMIT")

@@ -1,4 +1,4 @@
-"""Checks of the model: inorder's methods, which hold, and others, each of which violates one property."""
+"""Checks of the model. The methods of inorder hold. Each of the other methods violates one property."""
 
 import re
 import subprocess
@@ -22,7 +22,7 @@ ONE, BOTH = '{"primary"}', '{"primary", "standby"}'
 
 @dataclass(frozen=True)
 class Check:
-    """A module with its constants. It holds, or fails by the name of an invariant or a property."""
+    """A module with its constants. It is expected to hold, or to violate the invariant or property in ``fails``."""
 
     module: str
     constants: dict[str, str]
@@ -40,7 +40,7 @@ class Check:
 
 
 def one(disaster: str) -> str:
-    """A set of at most one disaster; each order of steps may include it, and several disasters need separate checks."""
+    """A set with one disaster or none. The model tries it at each point; several disasters are separate checks."""
     return f'{{"{disaster}"}}' if disaster else "{}"
 
 
@@ -172,7 +172,7 @@ CHECKS = {
 
 @dataclass(frozen=True)
 class Result:
-    """A result of TLC: the violated property, or ""; states and seconds, and the steps to the violation."""
+    """A result of TLC: the violated property (empty if none), states, seconds, and the steps to the violation."""
 
     failed: str
     states: int
@@ -204,10 +204,10 @@ def check(name: str) -> Result:
 
 
 def run_checker(folder: Path, module: str, configuration: Path, is_small: bool) -> Result:
-    # Short checks are over before a better compiler or collector pays off.
+    # A short check ends before a better compiler or garbage collector saves time.
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if is_small else ["-XX:+UseParallelGC"]
-    # -deadlock: the end of all steps is not an error. States are compared by a hash of 64 bits. -Xss: orders of rows
-    # recurse deeply.
+    # -deadlock: a state without a next step is not an error. TLC compares states by a hash of 64 bits. -Xss: operators
+    # on orders of rows recurse deeply.
     command = [
         "java", *options, "-Xss64m", "-cp", str(checker()), "tlc2.TLC", "-nowarning", "-deadlock", "-workers", "1",
         "-metadir", str(configuration.parent), "-config", str(configuration), f"{module}.tla",
@@ -218,7 +218,7 @@ def run_checker(folder: Path, module: str, configuration: Path, is_small: bool) 
 
 
 def read_result(output: str, seconds: float) -> Result:
-    """Parse the output of TLC; an error if it did not finish."""
+    """Parse the output of TLC. It is an error if TLC did not finish."""
     states = re.findall(r"([\d,]+) distinct states found", output)
     failed = re.search(r"Error: Invariant (\w+) is violated|Error: (Temporal properties) were violated", output)
     if not states or ("Error:" in output and not failed):

@@ -1,4 +1,7 @@
-"""Steps of the stress test's writers and of a reader on a server, in an order that the model can take."""
+"""Steps of writers of the stress test, and of a reader, on a server.
+
+They are put into an order that the model can take.
+"""
 
 import re
 import shutil
@@ -18,8 +21,8 @@ from world.world import World
 from world.writers import Draft, Writer
 
 TABLE = "s_number"
-MOST_ROWS, BATCH_ROWS = 3, 4  # rows of a statement, and of a batch
-STATEMENTS = 4  # statements of all writers for each poll
+MOST_ROWS, BATCH_ROWS = 3, 4  # at most so many rows in a statement, and in a batch
+STATEMENTS = 4  # number of statements between two polls, by all writers together
 ASK = """
 SELECT inorder_internal.ended_everywhere(0)::text, batch::text, (batch).transactions::text,
        (batch).cut, (batch).cut_after[1]
@@ -31,7 +34,7 @@ ADVANCE = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch):
 
 class Short(Writer):
     counting = 0.0  # the table has no exact count
-    turns = Semaphore(0)  # statements until the next poll: their number must not grow with the machine's load
+    turns = Semaphore(0)  # permits for statements: a load of the machine must not increase their number between polls
 
     def insert(self, draft: Draft, amount: int, tables: tuple[str, ...] = (TABLE,)) -> None:
         self.turns.acquire(timeout=PATIENCE)
@@ -54,13 +57,13 @@ class Poll:
 
 @dataclass
 class Recorded:
-    first: int = 0  # the lowest number that may be in progress at the beginning
+    first: int = 0  # the lowest transaction ID that may be in progress at the beginning
     polls: list[Poll] = field(default_factory=list)
     rows: list[tuple[int, int, int]] = field(default_factory=list)
 
 
 def poll(connection: Connection, position: str) -> tuple[Poll | None, str]:
-    """One batch, if any, under the snapshot that is recorded with it; the position after it."""
+    """Read one batch, if there is one, and record it with its snapshot; returns the position after it."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         ended, batch, numbers, cut, upto = one_row(connection, ASK, [TABLE, position, BATCH_ROWS])
@@ -93,13 +96,13 @@ def places(recorded: Recorded) -> dict[tuple[int, int], tuple[int, int]]:
 
 
 class Order:
-    """Steps in a possible order: begins by number, each after the previous steps of its session.
+    """Puts steps into a possible order. Transactions begin by number, after earlier steps of their sessions.
 
-    A transaction ends between two snapshots: in the first, it is still in progress; in the second, it has ended.
+    A transaction ends between two snapshots: it is in progress in the first snapshot, and has ended in the second.
     """
 
     def __init__(self, rows: Mapping[int, int], sessions: Mapping[int, int]) -> None:
-        self.rows, self.sessions = rows, sessions  # transaction -> number of rows, and its session
+        self.rows, self.sessions = rows, sessions  # transaction -> its number of rows; transaction -> its session
         self.next, self.ended = 1, set[int]()
         self.last: dict[int, int] = {}  # session -> its latest transaction
 
@@ -185,7 +188,7 @@ def record(world: World, connection: Connection, position: str, first: int, most
         recorded.polls += [polled] if polled else []
         if world.broken.is_set():
             break
-    # The lane of a row's token shows the writer: see token_of().
+    # The lane in a row's token identifies the writer: see token_of().
     query = f"SELECT xact, id, token >> 36 FROM {TABLE} WHERE xact >= %s"
     rows: list[Any] = connection.execute(query.encode(), [first]).fetchall()
     recorded.rows = [(int(number), int(key), int(session)) for number, key, session in rows]
