@@ -1,4 +1,4 @@
-"""inorder advise: planted findings are found and no others, by any role, even in a hostile database."""
+"""inorder advise finds exactly the planted faults, as any role, even in a hostile database."""
 
 import json
 import re
@@ -39,7 +39,7 @@ STATEMENTS = {
     "autovacuum": "off",
 }
 
-# Filled by random keys as in production: an index that CREATE INDEX builds is denser.
+# Tables filled with random keys, as in production. An index built by CREATE INDEX on existing rows would be denser.
 FILLED = f"""
 CREATE SCHEMA app;
 CREATE TABLE app.orders (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int);
@@ -74,7 +74,7 @@ INSERT INTO app.outbox (body) SELECT 'b' FROM generate_series(1, 1000);
 INSERT INTO app.heavy (a, b, c, d, e) SELECT i, i, i, i, i FROM generate_series(1, 1000) AS i;
 UPDATE app.heavy SET a = a + 1 WHERE id IN (SELECT id FROM app.heavy ORDER BY id LIMIT 1000);
 """
-# Counts of less than 10 ms, as on a fast machine, are not reported.
+# Settings that make counts slow: counts of less than 10 ms, as on a fast machine, are not reported.
 SLOWLY = (
     "SET LOCAL max_parallel_workers_per_gather = 0", "SET LOCAL enable_indexonlyscan = off",
     "SET LOCAL enable_seqscan = off", "SET LOCAL enable_bitmapscan = off",
@@ -182,7 +182,7 @@ def test_remedies_can_be_run_and_commands_too(advised: Advised) -> None:
         run(admin, "DROP DATABASE cured")
 
 
-# Findings of a role that is no superuser: it sees the defaults of keys, and its own statements.
+# Findings for roles that are not superusers. Such a role sees the defaults of keys, and its own statements.
 SEEN = {
     "watcher": {"random-key", "polling-reader", "cached-sequence", "count-all"},
     "plain": {"random-key"},
@@ -202,7 +202,7 @@ def test_a_role_without_rights_is_shown_what_it_does_not_see(advised: Advised, r
 @pytest.mark.skipif(TESTED != "c", reason="installs the C extension")
 @pytest.mark.parametrize(("install", "code"), [("CREATE EXTENSION inorder", 2), (INSTALL, 0)])
 def test_a_superuser_can_use_what_the_advice_installs_for_another(advised: Advised, install: str, code: int) -> None:
-    """The schema ``public`` of a database belongs to its owner, whom a superuser does not trust."""
+    """The schema ``public`` belongs to the owner of the database, whom a superuser does not trust."""
     with advised.session("bare") as admin:
         run(admin, "DROP DATABASE IF EXISTS theirs", "CREATE DATABASE theirs OWNER watcher")
     with advised.session("theirs") as admin:
@@ -229,11 +229,11 @@ def test_a_table_without_statistics_is_sampled_if_that_is_wanted(advised: Advise
             before, after = advised.found(), advised.found("--sample")
             assert pairs(before) == EXPECTED and any('"app"."made"' in entry for entry in before["not_seen"])
             assert 'sizes (HINT: ANALYZE), of 1 table: "app"."grown"' in before["not_seen"]
-            made = '"app"."made"'  # found or left as it is, which depends on the age of the row counters
+            made = '"app"."made"'  # a finding, or a table to leave as it is, depending on the age of the row counters
             assert pairs(after) - {("random-key", made)} == EXPECTED
             judged = [{item["table"] for item in (*data["findings"], *data["leave"])} for data in (before, after)]
             assert judged[1] - judged[0] == {made}
-            for name in ('"app"."foreign"', '"hers"."ours"'):  # owned by another role, or in its schema
+            for name in ('"app"."foreign"', '"hers"."ours"'):  # of another role, or in the schema of another role
                 assert any(name in entry for entry in after["not_seen"])
         finally:
             run(admin, "DROP TABLE app.made, app.foreign, app.grown", "DROP SCHEMA hers CASCADE")
@@ -266,7 +266,7 @@ WHERE dbid = (SELECT d.oid FROM pg_database AS d WHERE d.datname = 'many')
 
 @pytest.mark.server
 def test_a_database_with_ten_thousand_tables(advised: Advised) -> None:
-    """The number of statements is as for few tables, with at most a hundred blocks for each table."""
+    """As many statements are executed as for few tables, with at most a hundred blocks read for each table."""
     with advised.session("bare") as admin:
         run(admin, "CREATE DATABASE many")
     with advised.session("many") as admin:
@@ -309,7 +309,7 @@ class Watched(Reader):
 
 @contextmanager
 def locking(dsn: str, mode: str) -> Iterator[tuple[Callable[[], None], list[str]]]:
-    """A session that locks all tables of users, or gives up at once; returns those that it could not lock."""
+    """A function that tries to lock each table of users without waiting, and the tables that it could not lock."""
     refused: list[str] = []
     with connect(dsn) as other:
         tables = [str(name) for (name,) in other.execute(OF_USERS.encode()).fetchall()]
@@ -332,7 +332,7 @@ def locking(dsn: str, mode: str) -> Iterator[tuple[Callable[[], None], list[str]
     [("ACCESS EXCLUSIVE", False, set()), ("ROW EXCLUSIVE", True, set()), ("ACCESS EXCLUSIVE", True, {"unseen"})],
 )
 def test_nobody_waits_for_it(advised: Advised, mode: str, sampled: bool, refused: set[str]) -> None:
-    """Only the catalog is locked until a transaction ends and, with --sample, the table that it reads."""
+    """Until a transaction ends, it locks only the catalog and, with --sample, the table that it reads."""
     dsn = f"{advised.cluster.dsn} dbname=planted"
     with advised.session() as admin:
         run(admin, "CREATE TABLE unseen (id uuid PRIMARY KEY)",
@@ -351,7 +351,7 @@ def test_nobody_waits_for_it(advised: Advised, mode: str, sampled: bool, refused
 
 @pytest.mark.server
 def test_on_a_standby_what_only_the_primary_counts_is_not_seen(advised: Advised) -> None:
-    """Transactions on the standby do not delay the lock, which is replayed before any of them ends."""
+    """No transaction on the standby delays the replay of a lock: it is replayed before any of them ends."""
     with Standby(advised.cluster) as standby:
         standby.start({"shared_preload_libraries": "pg_stat_statements"})
         standby.catch_up()
@@ -372,14 +372,14 @@ def test_on_a_standby_what_only_the_primary_counts_is_not_seen(advised: Advised)
 
 @pytest.mark.server
 def test_it_waits_for_nobody(advised: Advised) -> None:
-    """Tables are changed meanwhile under the strongest lock."""
+    """Another session changes one table, and locks two others in the strongest mode."""
     with advised.session() as owner, owner.transaction():
         run(owner, "ALTER TABLE app.orders ADD COLUMN more int", "LOCK TABLE app.outbox, app.numbers")
         assert pairs(advised.found()) == EXPECTED
         raise psycopg.Rollback
 
 
-# Names and texts that are unusual in SQL or HTML; and objects that could be taken for the server's.
+# Names and texts that are unusual in SQL or HTML, and objects with the names of objects of the server or of inorder.
 ODD = 'it\'s %s {column} ""; DROP <b>`[x](y)|\x1b[2J\nHINT:'
 MALLORY = """
 CREATE FUNCTION mallory.ran() RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN 'no'; END $$;
@@ -442,7 +442,8 @@ def test_a_hostile_database_runs_nothing_and_is_shown_as_text(advised: Advised) 
     assert all("\x1b" not in text and "\nHINT" not in text for text in printed.values())
     assert "<b>" not in printed["html"] and "](y)" in printed["html"]
     with advised.session("odd") as admin:
-        # The test is about names: the function that it names does not exist before 18.
+        # Only names are tested here. Before 18 the remedy calls a function of inorder, which is not installed in this
+        # database.
         assert '"mallory".' not in finding["remedy"][-1].partition(" SET DEFAULT ")[2]
         remedy = finding["remedy"][-1].replace('"inorder"."uuid_v7_nextval"()', "gen_random_uuid()")
         run(admin, "SET search_path = pg_catalog", f"ALTER TABLE {table} ALTER COLUMN id DROP DEFAULT", remedy)
@@ -452,7 +453,10 @@ def test_a_hostile_database_runs_nothing_and_is_shown_as_text(advised: Advised) 
 
 @pytest.mark.server
 def test_statements_are_not_read_where_another_role_could_replace_them(advised: Advised) -> None:
-    """As in the schema ``public`` of a database of another role. After the statements of the hint they are read."""
+    """The view is in the schema ``public`` of a database of another role.
+
+    The hint has statements that move the view.
+    """
     with advised.session() as admin:
         run(admin, "ALTER DATABASE planted OWNER TO mallory")
         try:
@@ -488,7 +492,7 @@ def test_exit_codes(advised: Advised, arguments: tuple[str, ...], code: int) -> 
 
 @pytest.mark.server
 def test_rows_are_counted_over_an_interval(advised: Advised) -> None:
-    """No rows are inserted meanwhile: keys cost nothing, and readers lose no rows."""
+    """No rows are inserted in the interval, so keys cost nothing, and readers lose no rows."""
     data = advised.found("--over", "1s")
     assert pairs(data) == {pair for pair in EXPECTED if pair[0] in ("mixed-keys", "text-uuid", "count-all")}
     assert data["leave"] == [] and data["server"]["counted"].startswith("in 1")
@@ -505,7 +509,10 @@ BARE = Load(10e6, 60_000, 0, 100, 0, 0, 0, 0, (), 2**40, 300)
 
 
 def test_the_key_has_a_smaller_share_the_more_else_is_written() -> None:
-    """The key's share of the WAL: most for inserts alone, almost none with five more indexes and as many updates."""
+    """The key's share of the WAL is largest for inserts alone.
+
+    It is almost none with five more indexes and as many updates.
+    """
     indexes = (Other(50_000, 50_000),) * 5
     busy = replace(BARE, updates=100, entries=100, other_indexes=indexes)
     loads = (BARE, replace(BARE, other_indexes=indexes[:1]), replace(BARE, other_indexes=indexes), busy)

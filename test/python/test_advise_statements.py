@@ -1,4 +1,4 @@
-"""inorder advise: readers are found as programs send them, by the server and in files, and nothing else is."""
+"""inorder advise finds the statements of readers as programs send them, on the server and in files, and no others."""
 
 import json
 import os
@@ -29,7 +29,7 @@ CREATE TABLE orders (id uuid PRIMARY KEY, created_at timestamptz DEFAULT CURRENT
 CREATE TABLE positions (name text PRIMARY KEY, last bigint);
 CREATE TABLE users (id int PRIMARY KEY, age int, name text);
 CREATE TABLE totals (day timestamptz, n bigint);"""
-# These include a page of a list that an application shows to people: its text does not differ from a poll.
+# These include a query for a page of a list that an application shows: its text looks like a poll.
 POLLS = (
     "SELECT id, body FROM events WHERE id > $1 ORDER BY id LIMIT 100",
     "SELECT id, extract(epoch FROM created_at) FROM events WHERE id > $1 ORDER BY id",
@@ -82,7 +82,7 @@ OTHERS = (
     "SELECT * FROM generate_series(1, $1) AS id WHERE id > $2 ORDER BY id",
     "DELETE FROM events WHERE id < $1",
 )
-# Placeholders of drivers, of psql and of sqlc.
+# Placeholders for parameters, as written by drivers, psql and sqlc.
 STYLES = {"$": "$", "psycopg": "%s", "by name": "%({})s", "colon": ":p{}", "question mark": "?", "sqlc": "@p{}"}
 
 
@@ -138,7 +138,10 @@ def environment_of(cluster: Cluster) -> dict[str, str]:
 
 
 def called(cluster: Cluster, texts: Sequence[str]) -> None:
-    """Execute each text ten times by PREPARE, which infers the types of parameters. Values are null, for any type."""
+    """Execute each text ten times by PREPARE, which infers the types of parameters.
+
+    The values are null, which fits any type.
+    """
     with connect(cluster.dsn) as admin:
         run(admin, "SELECT pg_stat_statements_reset()")
         for text in texts:
@@ -219,7 +222,7 @@ def test_without_the_parser_the_advice_says_what_is_not_seen(forms: Cluster) -> 
     assert "the parser pglast is not installed here; HINT: " in done.stdout and "[advise]'" in done.stdout
 
 
-# Each text is as long as a statement may be. A visitor that walks all nodes below each node would take for ever.
+# Each text is almost as long as a statement may be. Visiting all nodes below each node would take too long.
 def nested(opening: str, closing: str, inner: str) -> str:
     times = LONGEST // len(opening + closing) - 10
     return opening * times + inner + closing * times
@@ -247,7 +250,10 @@ for name, text in json.load(sys.stdin).items():
 
 
 def test_no_statement_takes_long_or_ends_the_program() -> None:
-    """Anybody can write statements. The test uses a separate process, because the parser recurses in C."""
+    """Anybody can write statements.
+
+    They are parsed in a separate process, because the parser recurses in C, and might end it.
+    """
     assert [name for name, text in HOSTILE.items() if len(text) > LONGEST] == []
     command, given = [sys.executable, "-c", PARSE], json.dumps(HOSTILE)
     done = subprocess.run(command, check=False, input=given, timeout=PATIENCE, capture_output=True, text=True)

@@ -1,6 +1,8 @@
-"""inorder advise: verdicts on recorded facts, of a table where each order is inserted, then its status updated.
+"""inorder advise: verdicts on recorded facts about a table of orders.
 
-There version 7 saved 57 % of the WAL: record_advice.py.
+Each order was inserted, then its status was updated.
+
+Keys of version 7 saved 57 % of the WAL of this table: see record_advice.py.
 """
 
 from dataclasses import replace
@@ -24,7 +26,7 @@ def advised(facts: Facts) -> tuple[list[Finding], list[Unadvised]]:
 
 
 def with_images(facts: Facts, each: float) -> Facts:
-    """The facts with this number of page images for each updated row."""
+    """The facts, with so many page images for each row that UPDATE changed."""
     return replace(facts, statements=[
         replace(statement, images=each * statement.rows) if statement.text.startswith(UPDATE) else statement
         for statement in facts.statements
@@ -38,7 +40,7 @@ def without(facts: Facts) -> Facts:
 
 
 def test_an_update_without_page_images_is_of_a_new_row() -> None:
-    """The cost of the key is then known, and not hidden behind images that no update wrote."""
+    """Updates change only new rows, so the range of the cost is narrow enough for a verdict."""
     (finding,), left = advised(recorded_facts())
     assert (finding.id, finding.table, left) == ("random-key", ORDERS, [])
     assert "The saving is 49 % of the WAL of the table." in finding.cost
@@ -66,7 +68,7 @@ def test_it_is_undecided_where_the_threshold_is_within_the_range(sees_all: bool)
 
 
 def test_both_kinds_of_key_are_offered_with_their_cost() -> None:
-    """Measured (docs/results/mixed-18.md): a fifth more rows of version 7 let the index grow by 26 to 30 %."""
+    """With a fifth more rows of version 7, the index grew by 26 to 30 % when measured (docs/results/mixed-18.md)."""
     facts = recorded_facts()
     (finding,), _ = advised(facts)
     assert finding.remedy[-1].endswith("SET DEFAULT uuidv7()")

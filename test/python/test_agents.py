@@ -1,4 +1,4 @@
-"""docs/llms.txt and the skill are made from the pages: they say what the pages say, and each link leads to one."""
+"""docs/llms.txt and the skill are made from the pages: they repeat the pages, and each of their links has a target."""
 
 import re
 

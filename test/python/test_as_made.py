@@ -1,4 +1,4 @@
-"""The check of a table in the relation cache accepts no table that the queries of prove_table() refuse."""
+"""The check of a table in the relation cache refuses each table that the queries of prove_table() refuse."""
 
 from collections.abc import Callable
 from functools import partial
@@ -41,7 +41,7 @@ COLUMNS = (
     "ALTER x DROP DEFAULT", "ALTER x SET DEFAULT 7", "ALTER x DROP EXPRESSION", "RENAME x TO y", "RENAME a TO c",
     "RENAME a TO c; ALTER TABLE t RENAME b TO a", "ALTER x SET EXPRESSION AS (xact_id_generated(7))",
 )  # fmt: skip
-# The server changes types of these columns only while no trigger names the columns.
+# The server changes the types of these columns only if no trigger names the columns.
 TYPES = ("x TYPE int", "x TYPE whole", "a TYPE money", "b TYPE whole", "a TYPE oid", "b TYPE numeric(9, 2)")
 NEW_COLUMNS = (
     "DEFAULT xact_id()",
@@ -69,13 +69,13 @@ CHANGES_BELOW_GUARD = (
     "SELECT 1", *(f"ALTER TABLE t ALTER {column} USING 1" for column in TYPES),
     *(f"ALTER TABLE t DROP x; ALTER TABLE t ADD x bigint {column}; CREATE INDEX ON t (x)" for column in NEW_COLUMNS),
 )  # fmt: skip
-# Other triggers in the place of the guard's.
+# Replacements in the definitions of the guard's triggers: the created triggers differ from those of the guard.
 OTHER_TRIGGERS = (
     ("FOR EACH ROW", "FOR EACH ROW WHEN (true)"), ("('0')", "('7')"), ("('0')", "('0', '0')"), ("OF x", "OF note, x"),
     ("OF x", "OF a"), ("DELETE OR ", ""), ("BEFORE", "AFTER"), ("feed_guard('0')", "trust()"),
 )  # fmt: skip
 
-# Internal functions are called with this search_path.
+# The search_path is the one with which internal functions are called.
 PROOF = """SET LOCAL search_path = pg_catalog, pg_temp;
            SELECT inorder_internal.prove_table(f, 10) FROM inorder_internal.feed_table AS f
            WHERE relation = '{0}.t'::regclass"""
@@ -101,7 +101,7 @@ def make(place: Place, kind: str) -> Connection:
 
 
 def change_below_guard(owner: Connection, change: str, old: str = "", new: str = "") -> None:
-    """Change a table without its guard, and create the triggers again, or similar triggers."""
+    """Change a table while it has no guard. Then create its triggers again, changed if ``old`` is given."""
     triggers = [(str(name), str(text)) for name, text in owner.execute(TRIGGERS.encode()).fetchall()]
     run(owner, *(f"DROP TRIGGER {name} ON t" for name, _text in triggers), *change.split("; "))
     for name, text in triggers:
@@ -109,7 +109,7 @@ def change_below_guard(owner: Connection, change: str, old: str = "", new: str =
 
 
 def messages(place: Place, owner: Connection, change: Callable[[], None]) -> tuple[str, str] | None:
-    """The errors of the queries and of a read after a change, which is undone; None if the change is not possible."""
+    """The errors of the queries, and of a read, after a change. The change is undone; None if it is not possible."""
     run(owner, "BEGIN")
     try:
         change()

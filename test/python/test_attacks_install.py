@@ -1,4 +1,4 @@
-"""Attacks by those who may create something before or after the extension is installed."""
+"""Attacks by roles that may create objects before or after the extension is installed."""
 
 import re
 from collections.abc import Iterator
@@ -91,7 +91,10 @@ def mallory(dsn: str) -> Iterator[Connection]:
 
 
 def called_names() -> list[str]:
-    """Names that the script calls; in the short run, only every fifth of its internal functions."""
+    """The names of functions that the script calls.
+
+    In the short run, only every fifth internal function is included.
+    """
     script = sql_source()
     named = set(re.findall(r"\b([a-z_][a-z0-9_]*)\(", script))
     named -= {"if", "in", "values", "operator", "any", "from", "exists", "array", "on", "as", "and", "or"}
@@ -100,7 +103,7 @@ def called_names() -> list[str]:
 
 
 def use(dsn: str, schema: str) -> None:
-    with connect(dsn) as session:  # which has no plans
+    with connect(dsn) as session:  # a new session, which has no cached plans
         run(session, "SET search_path = pg_catalog", *USE.format(x=schema).split(";\n")[:-1])
 
 
@@ -171,7 +174,7 @@ def test_what_is_planted_after_installation_is_never_called(dsn: str, mallory: C
     use(dsn, "y")
 
 
-# An installer's name for the schema that would end a statement which takes it apart at its commas.
+# A name of a schema that would end a statement if an installer's script split the statement at commas.
 INJECTED = ",RIGHTARG=int);SELECT evil.attack();--, x, y"
 OPERAND = f"{INJECTED.split(', ', maxsplit=1)[0]}, RIGHTARG = x, COMMUTATOR = OPERATOR("[:63]
 
@@ -239,7 +242,7 @@ def test_the_installer_owns_nothing_of_the_internal_schema(dsn: str, mallory: Co
     of_tables = [statement.format(table=table) for table in tables for statement in MEDDLING_WITH_TABLES]
     for statement in (*MEDDLING, *of_tables):
         assert refusal(mallory, statement) in ("42501", "0A000", "2BP01", "42809", "42830"), statement
-    # GRANT only gives a warning for these, and grants nothing.
+    # GRANT grants nothing on these objects, and only gives a warning.
     run(mallory, "GRANT USAGE ON SCHEMA inorder_internal TO bob", "GRANT ALL ON inorder_internal.feed TO bob")
     assert value(mallory, "SELECT has_schema_privilege('bob', 'inorder_internal', 'USAGE')") is False
     assert value(mallory, "SELECT has_table_privilege('bob', 'inorder_internal.feed', 'SELECT')") is False
@@ -265,7 +268,7 @@ def test_a_planted_internal_schema_makes_the_installation_fail(dsn: str, mallory
         assert refusal(admin, "CREATE EXTENSION inorder") == "42P06"
 
 
-# Objects that a waiting call would use, if it looked them up by name once it gets its lock.
+# Objects that a call would use if it looked them up by name after it has waited for its lock.
 IMPOSTORS = """
 CREATE SCHEMA inorder_internal;
 GRANT USAGE ON SCHEMA inorder_internal TO PUBLIC;
@@ -297,8 +300,8 @@ def test_an_installer_who_drops_the_extension_under_a_call_gains_nothing(dsn: st
             assert call.result() == "55000"
 
 
-# Code of an installer who also owns a table: the planner evaluates it for each query over the table, and when told to,
-# it drops the extension, and replaces the internal functions by its own.
+# Code of an installer who also owns a table. The planner evaluates it for each query over the table. At a chosen
+# evaluation the code drops the extension, and creates the internal functions anew with the installer's code.
 SWAP = """
 CREATE TABLE evil.planted AS SELECT format(
     'CREATE FUNCTION inorder_internal.%I(%s) RETURNS %s LANGUAGE plpgsql AS '
@@ -340,7 +343,7 @@ SWAPPED = (
 
 
 def test_an_installer_whose_code_drops_the_extension_in_a_call_gains_nothing(dsn: str, mallory: Connection) -> None:
-    """The owner does it in the same session, where no lock of the call helps."""
+    """The installer's code runs in the session of the call, where the locks of the call do not stop it."""
     run(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil", SWAP)
     assert value(mallory, "SELECT count(*) > 50 FROM evil.planted")
     seen = set[str | None]()
@@ -348,14 +351,17 @@ def test_an_installer_whose_code_drops_the_extension_in_a_call_gains_nothing(dsn
         places = count(1, 1 if LONG_RUN else 3)
         ends = list(takewhile(lambda end: end is not None, (swap(dsn, call, place) for place in places)))
         assert_no_right_gained(dsn)
-        # The attacker's own query that is being planned may miss the dropped object.
+        # XX000: the query that is being planned, the attacker's own, does not find an object that was dropped.
         assert set(ends) <= {"55000", "XX000"} and ("55000" in ends or not LONG_RUN), (call, ends)
         seen |= set(ends)
     assert "55000" in seen
 
 
 def swap(dsn: str, call: str, place: int) -> str | None:
-    """The outcome of a call whose n-th evaluation of the owner's code drops the extension; None if there are fewer."""
+    """The outcome of a call in which the n-th evaluation of the owner's code drops the extension.
+
+    None if the call evaluates the code less often.
+    """
     with connect(f"{dsn} user=mallory") as mallory:
         run(mallory, f"SELECT setval('evil.looks', 1, false), set_config('evil.place', '{place}', false)", "BEGIN")
         refused = refusal(mallory, call)

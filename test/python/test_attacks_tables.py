@@ -52,7 +52,7 @@ def dsn(attacked: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
         yield made
 
 
-# Calls by a superuser who administers the feeds of others.
+# Calls of a superuser, who administers the feeds of other roles.
 READS = (
     "SELECT * FROM feeds",
     "SELECT * FROM feed_holders('{table}')",
@@ -98,7 +98,7 @@ def read_all(connection: Connection, table: str, feed: str) -> set[str]:
             batch = value(connection, f"SELECT coalesce(min(unfinished_batch), 1) FROM feeds WHERE name = '{feed}'")
         statement = read.format(table=table, feed=feed, start=start, every=every, name=name, batch=batch)
         refused.add(refusal(connection, statement, "42703"))
-    # feed_prepare() refuses a table that is readable by its key, because it would add another column (55000).
+    # feed_prepare() refuses a table that is readable by its key, because it would add a second column (55000).
     refused |= {refusal(connection, f"SELECT feed_prepare('{table}')", "42703")} - {"55000"}
     try:
         with connection.transaction():
@@ -110,7 +110,7 @@ def read_all(connection: Connection, table: str, feed: str) -> set[str]:
     return refused - {""}
 
 
-# Each entry makes evil.t as mallory; {feeds} stands for statements that make a feed and a count of it.
+# Each entry makes evil.t as mallory. {feeds} stands for statements that create a feed and a count of evil.t.
 FEED = "SELECT feed_create('f', 'evil.t'); SELECT exact_count_start('evil.t')"
 FEEDS = ("CREATE INDEX ON evil.t (n)", *FEED.split("; "))
 TABLES = {
@@ -184,7 +184,7 @@ TABLES = {
         INSERT INTO evil.t (n) VALUES (1), (2); {feeds};
         CREATE RULE r AS ON INSERT TO evil.t DO ALSO SELECT evil.attack()""",
 }
-# Cases in which the owner's change makes reads fail; all other reads work.
+# Cases in which reads may fail, and the allowed errors. In all other cases reads succeed.
 REFUSED = {
     "a policy of the owner's": ("55000", "42704", "22023"),
     "a view in the place of the table": ("55000", "42704", "22023", "42809", "42804"),
@@ -204,7 +204,7 @@ OTHER_TEXTS = (
 
 @pytest.mark.skipif(TESTED != "c", reason="without C the text is run by the role that made it")
 def test_a_text_over_anything_but_its_table_is_not_run(dsn: str) -> None:
-    """The parsed query is examined before it is planned, because names may lead to other objects by then."""
+    """The query is examined after it was parsed and before it is planned: names may lead to other objects by then."""
     with connect(f"{dsn} user=mallory") as mallory:
         run(mallory, *TABLES["nothing hostile"].format(feeds=";\n".join(FEEDS)).split(";\n"))
         run(mallory, "CREATE VIEW evil.view AS SELECT * FROM evil.t", "CREATE FUNCTION evil.same(int, int) RETURNS "
@@ -226,15 +226,15 @@ def test_nothing_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:
         assert value(mallory, "SELECT count(*) FROM feeds") == 1 or "place" in table
         run(mallory, "GRANT SELECT ON evil.t TO PUBLIC")
         run(mallory, "SELECT feed_grant('f', 'bob')")
-    # The plain role comes first: afterwards everything has been counted.
+    # The plain role reads first: a count of the superuser would leave it nothing to count.
     with connect(f"{dsn} user=bob") as bob:
         assert read_all(bob, "evil.t", "f") <= {"42501", *REFUSED.get(table, ())}
     with connect(dsn) as admin:
         assert read_all(admin, "evil.t", "f") <= {*REFUSED.get(table, ())}
 
 
-# Expressions of a table that the server simplifies on loading, in whatever session loads them first. A function with
-# constant arguments is then called.
+# Expressions of a table that the server simplifies when a session first loads them. It then calls functions whose
+# arguments are constants.
 ONE = """CREATE FUNCTION evil.one(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
     'BEGIN PERFORM evil.attack(); RETURN 1; END'"""
 PARTITIONS = """DO $$ BEGIN FOR i IN 0..39 LOOP EXECUTE format('CREATE TABLE evil.p%1$s PARTITION OF evil.t '
@@ -270,8 +270,8 @@ def test_nothing_of_a_table_is_evaluated_as_the_owner_of_the_state(dsn: str, mad
                 refusal(mallory, read.format(table="evil.t", feed="f", start=start, every=every, name="g", batch=1))
 
 
-# Keys of partitioned tables, each with the bounds of a partition. The role that loads a key evaluates its constants,
-# and plans a SELECT of the table, if it has partitions.
+# Keys of partitioned tables, each with the bounds of a partition. A session that loads a key evaluates its constants as
+# the current role. If the table has partitions, the session also plans a SELECT of the table.
 ABOVE = {
     "LIST ((n + evil.who(1)))": "DEFAULT",
     "RANGE (n, (n + evil.who(1)))": "DEFAULT",
@@ -289,7 +289,7 @@ OF_PARTITIONS = (
     "GRANT USAGE, CREATE ON SCHEMA evil TO bob",
     "GRANT SELECT ON evil.t TO bob",
 )
-# Each call examines partitions that the reader may not read.
+# Each call examines partitions on which the reader has no privilege.
 OF_NEW_PARTITIONS = (
     "SELECT exact_count('evil.t')",
     "SELECT feed_apply('b', 'SELECT FROM batch')",
@@ -301,7 +301,7 @@ OF_NEW_PARTITIONS = (
 
 
 def read_partitions(mallory: Connection, bob: Connection) -> None:
-    """Positions and a batch of bob's, then rows and a partition that these do not know."""
+    """Make positions and a batch of bob's, then insert rows and add a partition after them."""
     run(mallory, WHO, *OF_PARTITIONS)
     for feed in ("b", "w"):
         run(bob, f"SELECT feed_create('{feed}', 'evil.t')", f"SELECT feed_apply('{feed}', 'SELECT FROM batch')")
@@ -312,7 +312,7 @@ def read_partitions(mallory: Connection, bob: Connection) -> None:
 
 
 def evaluated(session: Connection) -> set[str]:
-    """A table that records the roles as which functions of mallory's run in a session."""
+    """The roles as which functions of mallory's run in a session. The set grows while the session runs."""
     roles: set[str] = set()
     session.add_notice_handler(lambda notice: roles.add(str(notice.message_primary)))
     return roles
@@ -326,7 +326,7 @@ def attachment(key: str) -> tuple[str, str]:
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("key", ABOVE)
 def test_a_partition_key_that_the_snapshot_does_not_see_is_evaluated_as_the_reader(dsn: str, key: str) -> None:
-    """Each call runs in its own session, which has not loaded the key yet."""
+    """Each call runs in a separate session, because a session evaluates the key only when it loads the key."""
     reads = ("SELECT FROM evil.t", *OF_NEW_PARTITIONS)
     with connect(f"{dsn} user=mallory") as mallory, ExitStack() as stack:
         sessions = {read: stack.enter_context(connect(f"{dsn} user=bob")) for read in reads}
@@ -362,7 +362,7 @@ PLANNED = ("CREATE INDEX ON evil.t (n) WHERE n >= evil.one(1)", "CREATE INDEX ON
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("index", PLANNED)
 def test_a_reader_runs_what_a_plain_select_runs(dsn: str, index: str) -> None:
-    """As documented, the planner simplifies expressions of indexes as the role that reads, and runs nothing else."""
+    """The planner simplifies expressions of indexes as the role that reads, as documented. Nothing else is run."""
     with connect(f"{dsn} user=mallory") as mallory:
         run(mallory, ONE, EVENTS.format(name="evil.t"), index, "INSERT INTO evil.t (n) VALUES (1)")
         run(mallory, *FEED.split("; "), "SELECT feed_grant('f', 'bob')", "GRANT USAGE ON SCHEMA evil TO bob",
@@ -375,8 +375,8 @@ def test_a_reader_runs_what_a_plain_select_runs(dsn: str, index: str) -> None:
             run(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
 
 
-# Objects that have the name of the table when the text is run. Their condition on the key attacks when the reader plans
-# or runs the text.
+# Objects that have the name of the table when the text is run. A condition on their key runs the attack when the reader
+# plans or executes the text.
 TRAP = """CREATE FUNCTION back.trap(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
     'BEGIN PERFORM evil.attack(); RETURN n; END'"""
 CASTS = (
@@ -403,7 +403,7 @@ IMPOSTORS = {
         "ALTER TABLE back.t ENABLE ROW LEVEL SECURITY",
     ),
     "a view": ("CREATE VIEW back.t AS SELECT gen_random_uuid() AS id, 1 AS n, 0::oid AS tableoid WHERE evil.attack()",),
-    # The attack is in another column: it runs when the reader processes the rows.
+    # The attack is in another column, and runs when the reader processes the rows.
     "a cast to text": (*CASTS, "CREATE TABLE back.t (id uuid PRIMARY KEY, n back.e)"),
 }
 VECTOR = "CREATE FUNCTION evil.vector() RETURNS tsvector LANGUAGE sql AS 'SELECT evil.attack()::text::tsvector'"
@@ -425,7 +425,7 @@ OTHERS = {
 
 
 def by_the_tool(oid: object, schema: str) -> Iterator[str]:
-    """Queries of the tool that name a table, with functions in this schema."""
+    """Queries of the tool that name a table, and call functions in this schema."""
     table, name = sql.SQL(str(oid)), sql.Identifier("front", "t")
     parts = {"inorder": sql.Identifier("public"), "inorder_text": sql.Identifier(schema), "table": table, "name": name,
              "key": sql.SQL("e.id"), "column": sql.Identifier("n"), "keys": sql.SQL("'{}'"),
@@ -436,7 +436,7 @@ def by_the_tool(oid: object, schema: str) -> Iterator[str]:
 
 
 def by_number(oid: object, schema: str) -> tuple[str, ...]:
-    """Calls that take the table's OID, or find it by its feed."""
+    """Calls that identify the table by its OID, or by its feed."""
     start = f"reader_start({oid})"
     return (
         f"SELECT exact_count({oid})",
@@ -514,7 +514,7 @@ def make_impostor(mallory: Connection, impostor: str) -> None:
 
 
 def springs(mallory: Connection, reader: Connection, statement: str) -> bool:
-    """True if a statement about the impostor attacks its reader; the effect is undone afterwards."""
+    """True if a statement attacks the reader when the impostor has the table's name. The attack is undone."""
     run(mallory, SWAP.format("front", "back"))
     refusal(reader, statement)
     run(mallory, SWAP.format("front", "back"))
@@ -526,7 +526,7 @@ def springs(mallory: Connection, reader: Connection, statement: str) -> bool:
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("impostor", IMPOSTORS)
 def test_a_text_that_was_made_for_a_table_reads_no_other(dsn: str, impostor: str) -> None:
-    role = " user=bob" if impostor == "a policy" else ""  # a superuser has none
+    role = " user=bob" if impostor == "a policy" else ""  # policies do not apply to a superuser
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn}{role}") as reader:
         run(mallory, "CREATE SCHEMA front", EVENTS.format(name="front.t"), "SELECT feed_enable('front.t')")
         run(mallory, *["INSERT INTO front.t (n) VALUES (1), (2)"] * 2)
@@ -543,7 +543,8 @@ def test_a_text_that_was_made_for_a_table_reads_no_other(dsn: str, impostor: str
                 text = str(value(reader, f"SELECT reader_batch_query({oid}, {batch})"))
                 run(reader, "SAVEPOINT s")
                 run(mallory, SWAP.format("front", "back"))
-                # 42883: no function of the swapped schema fits a type of the server, or the row type, in the statement.
+                # 42883: the text calls a function of the schema with a type of the server, or with the row type, and no
+                # function in the swapped schema fits.
                 assert refusal(reader, form.format(text), "42883") in {"55000", "42883"}
                 run(reader, "ROLLBACK TO s")
                 run(mallory, SWAP.format("front", "back"))
@@ -553,7 +554,7 @@ def test_a_text_that_was_made_for_a_table_reads_no_other(dsn: str, impostor: str
 
 @pytest.mark.parametrize("superuser", [False, True])
 def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str, superuser: bool) -> None:
-    """An overload of the function by which a text checks its table: for this table it would be a better match."""
+    """A text checks its table by a function. An overload of this function would be a better match for this table."""
     text = "SELECT reader_batch_query('front.t', reader_next_batch('front.t', reader_start('front.t')))"
     with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:
         run(admin, "GRANT CREATE ON SCHEMA public TO mallory")
@@ -579,7 +580,10 @@ def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str, supe
 
 
 def test_a_policy_on_a_partition_does_not_run_as_who_waits_for_it(dsn: str) -> None:
-    """A policy is ignored when the partition is read through the table, and must not run when it is read alone."""
+    """The policy is ignored if the partition is read through the table.
+
+    It must not run if the partition is read alone.
+    """
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=bob") as bob:
         run(
             mallory,
@@ -659,7 +663,7 @@ def test_a_guard_made_by_hand_is_no_guard(dsn: str) -> None:
             run(mallory, EVENTS.format(name="evil.t"), "SELECT feed_create('f', 't')")
             run(mallory, "DROP TRIGGER zz_inorder_guard ON t", f"CREATE TRIGGER zz_inorder_guard {trigger}")
             run(mallory, "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard")
-            if "other" in trigger:  # both are her function
+            if "other" in trigger:  # both triggers call her function
                 made = "CREATE TRIGGER zz_inorder_update BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION other('0')"
                 always = "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_update"
                 run(mallory, "DROP TRIGGER zz_inorder_update ON t", made, always)
@@ -740,7 +744,7 @@ def test_a_reader_moves_no_feed_but_his_own(alices: str) -> None:
         run(alice, "SELECT feed_revoke('a', 'bob')", "REVOKE SELECT ON alice.t FROM bob")
         assert refusal(bob, "SELECT * FROM feed_read('a', null::alice.t, owner => 'alice')") == "42704"
         assert refusal(bob, "SELECT * FROM feed_read('a', null::alice.t)") == "42501"
-        # The owner of the table may throw out the feeds of others.
+        # The owner of the table may drop the feeds of other roles.
         run(alice, "SELECT feed_drop('a', 'bob')")
 
 
@@ -902,7 +906,7 @@ def test_a_stranger_keeps_nobody_waiting(alices: str) -> None:
         ):
             run(mallory, EVENTS.format(name="evil.u"), "SELECT feed_enable('evil.u')")
             run(mallory, EVENTS.format(name="evil.gone"), "SELECT feed_create('g', 'evil.gone')")
-            # The next caller removes the state of a table that was dropped.
+            # The state of a dropped table stays until another call removes it.
             run(mallory, EVENTS.format(name="evil.d"), "SELECT feed_create('d', 'evil.d'), exact_count_start('evil.d')")
             run(mallory, "DROP TABLE evil.d")
             run(mallory, "BEGIN", *call.split("; "))
@@ -922,7 +926,7 @@ USE_AS_ALICE = (
 
 
 def test_two_strangers_at_once_make_feeds(alices: str) -> None:
-    """Ids are drawn under a lock: nobody fails because of the other."""
+    """IDs are assigned under a lock, so that no role fails because of another."""
     with connect(f"{alices} user=alice") as alice:
         run(alice, "GRANT USAGE ON SCHEMA alice TO PUBLIC", "GRANT SELECT ON alice.t TO PUBLIC")
 
@@ -937,7 +941,8 @@ def test_two_strangers_at_once_make_feeds(alices: str) -> None:
         assert value(admin, "SELECT count(DISTINCT id) FROM inorder_internal.feed") == 25
 
 
-# Types of the owner, and objects that can be made with each; 0 to 2 have casts by function, 3 has casts by text.
+# Types of the owner, and objects to make with each type. Types 0 to 2 have casts by a function, type 3 has casts by
+# text.
 CONTEXTS = ("", "AS ASSIGNMENT", "AS IMPLICIT", "AS IMPLICIT")
 MADE_TYPES = (
     "CREATE TYPE evil.e{n} AS ENUM ('a', 'b')",
@@ -998,7 +1003,7 @@ def typed(dsn: str) -> str:
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 def test_casts_of_the_owner_are_not_called_by_tail(attacked: Cluster, typed: str, tmp_path: Path) -> None:
     tail = Tail(attacked, tmp_path, typed.rpartition("=")[2])
-    # Rows as JSON, as text, and as COPY writes them.
+    # The formats convert rows as JSON, as text, and as COPY does.
     for output in FORMATS if LONG_RUN else ("json", "csv", "arrow"):
         where = ["--directory", "rows"] if output == "parquet" else []
         text = tail.written("evil.t", "--position", output, "--format", output, *where)

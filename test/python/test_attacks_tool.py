@@ -1,4 +1,4 @@
-"""Attacks on a run of the tool, by a role that may create objects in the schema of the extension."""
+"""Attacks on runs of the tool, by a role that may create objects in the schema of the extension."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,8 +24,8 @@ INSERT INTO public.events (n) VALUES (1), (2);
 INSERT INTO public.changed VALUES (1);
 SELECT open.feed_create('f', 'public.events'), open.exact_count_start('public.events');
 """
-# Functions that fit a call as well as one of the extension, or better: with no more arguments than the call has; with
-# the type of a table instead of anyelement.
+# Functions that fit a call as well as a function of the extension, or better: they have no more arguments than the
+# call, or the type of a table where the extension's function has anyelement.
 OVERLOADS = """
 SELECT format('CREATE FUNCTION open.%I(%s) RETURNS %s%s LANGUAGE plpgsql AS $$'
               'BEGIN PERFORM evil.attack(); RETURN%s; END$$',
@@ -99,7 +99,7 @@ PLANNED = (
 
 
 def test_a_superuser_who_prepares_a_table_runs_nothing_of_its_owner(attacked: Cluster, tmp_path: Path) -> None:
-    """In the SQL edition docs/security.md has that a superuser does."""
+    """Only the C extension promises that. In the SQL edition a superuser runs such code: see docs/security.md."""
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn, connect(dsn) as admin:
         run(admin, "CREATE EXTENSION inorder")
         with connect(f"{dsn} user=mallory") as mallory:
@@ -115,7 +115,7 @@ def test_a_superuser_who_prepares_a_table_runs_nothing_of_its_owner(attacked: Cl
 
 
 def test_no_schema_of_another_role_is_called(attacked: Cluster, tmp_path: Path) -> None:
-    """The schema may be renamed and replaced by another while the tool runs."""
+    """That role could rename the schema while the tool runs, and put another schema in its place."""
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
         with connect(f"{dsn} user=mallory") as mallory:
             run(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
@@ -147,7 +147,7 @@ def test_the_laboratory_calls_nothing_in_a_schema_where_others_may_create(attack
 
 @contextmanager
 def own_server(dsn: str) -> Iterator[str]:
-    """The schemas in which the laboratory looks for functions."""
+    """The search_path with which the laboratory looks for the extension's functions."""
     with connect(dsn) as session:
         session.execute(query("own_search_path"))
         yield str(value(session, "SHOW search_path"))

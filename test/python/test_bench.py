@@ -1,4 +1,4 @@
-"""Tests of bench/: actions of its experiments on a server, the adapter for a harness, pages made from kept runs."""
+"""Tests of bench/: actions of its experiments, the adapter for a harness, and pages made from recorded runs."""
 
 import gzip
 import json
@@ -49,7 +49,7 @@ RUNS = {
 
 
 def with_benchmarks(*arguments: str, folder: Path, server: Installation | None = None) -> str:
-    """The output of Python with the laboratory and the benchmarks."""
+    """The output of a Python process that finds the experiments of bench/, too."""
     environment = surroundings(server, None) | {"INORDER_EXPERIMENTS": str(ROOT / "bench")}
     return subprocess.run(
         [sys.executable, *arguments], cwd=folder, env=environment, check=True, text=True, stdout=subprocess.PIPE
@@ -225,7 +225,7 @@ def test_all_rows_are_written_by_each_command(server: Installation) -> None:
 
 @pytest.mark.server
 def test_the_adapter_says_what_it_is_does_the_jobs_that_are_due_and_ends(cluster: Cluster, fresh: Connection) -> None:
-    """The harness sets the pace: each line on stdin is a number of jobs."""
+    """The harness sets the pace: each line that it writes to stdin is a number of jobs."""
     environment = os.environ | {
         "DATABASE_URL": f"{cluster.dsn} dbname={fresh.info.dbname}", "PRODUCER_PACING": "harness",
         "WORKER_COUNT": "2", "SAMPLE_EVERY_S": "1",
@@ -282,7 +282,7 @@ def test_the_table_of_counts_by_group_is_of_the_kept_samples() -> None:
 
 @pytest.mark.server
 def test_what_masks_cost_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The masks are the view and the function that docs/mask.md creates."""
+    """The masks are the view and the function of docs/mask.md."""
     monkeypatch.setattr(masks, "ROWS", 2000)
     try:
         masks.print_masks(2)
@@ -301,7 +301,7 @@ def test_the_table_of_existing_tables_is_of_the_kept_samples() -> None:
 
 @pytest.mark.server
 def test_existing_tables_are_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each row is read once: pieces() fails otherwise."""
+    """pieces() fails unless each row is read exactly once."""
     for name, value in {"PARTITIONS": 3, "PARTITIONED_ROWS": 300, "PIECE": 500, "SECONDS_BEFORE": 0.1}.items():
         monkeypatch.setattr(prepared, name, value)
     prepared.print_prepared(2000, 2, None, None)
@@ -311,7 +311,7 @@ def test_existing_tables_are_measured(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 @pytest.mark.server
 def test_the_price_of_counts_by_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each side ends equal to GROUP BY, and its ratios are those to a table without counts."""
+    """measured() compares each side with GROUP BY at the end. Ratios are relative to a table without counts."""
     few = tuple(text.replace("200000", "2000") for text in groups.FILL)
     for name, value in (("FILL", few), ("UNFOLDED", 20), ("LOAD", replace(groups.LOAD, clients=4, seconds=1))):
         monkeypatch.setattr(groups, name, value)

@@ -1,7 +1,8 @@
 """No name in a text of inorder leads to an object of another role, whatever the search_path of database and role is.
 
-Schemas of capture.py stand before and behind pg_catalog on the path of every session. Every public function, every
-writer of a table that inorder reads or logs, and every command of the tool runs there, as superuser, owner and reader.
+The search_path of every session has the schemas of capture.py before and behind pg_catalog. With this path the tests
+call every public function, write into every table that inorder reads or logs, and run every command of the tool. They
+do so as superuser, owner and reader.
 """
 
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ INSERTS = (
 )  # fmt: skip
 COPY = "COPY app.events (n) FROM PROGRAM 'echo 3'"
 LOGGED = ("app.logged", "app.logged_indexed", "app.logged_parts")
-# Statements in which nothing is found by the path.
+# Statements of the test that need no name from the search_path.
 CHANGES = (
     "INSERT INTO {t} VALUES (101, 'a'), (102, 'b') ON CONFLICT DO NOTHING", "UPDATE {t} SET t = 'c'",
     "MERGE INTO {t} USING (VALUES (true)) AS v(has) ON has WHEN MATCHED THEN UPDATE SET {k} = DEFAULT, t = 'd'",
@@ -51,7 +52,7 @@ CHANGES = (
     "DELETE FROM {t}", "INSERT INTO {t} VALUES (104, 'a')", "TRUNCATE {t}", "INSERT INTO {t} VALUES (105, 'a')",
 )  # fmt: skip
 REFUSED = ("UPDATE app.events SET id = DEFAULT", "DELETE FROM app.numbers", "TRUNCATE app.parts")
-# Commands with the roles that run them, and the exit codes allowed for some of these.
+# Commands, each with the roles that run it. ENDS has the exit codes that are allowed besides 0.
 COMMANDS = {
     "tail app.events --position {p}": ALL, "tail app.events --position {p} --format csv --batch-rows 1": ALL,
     "tail app.events --position {p} --format binary": ALL, "tail app.numbers --position {p} --order-by n": ALL,
@@ -71,8 +72,8 @@ COMMANDS = {
     "lab run generators --dsn dbname={d} --values 1k --rows 1k --rounds 1 --out {p}l": (SUPERUSER,),
 }  # fmt: skip
 ENDS = {"feeds --check 1h": (0, 3)}
-LEAST_CALLED = 0.85  # share of the public functions that must be called with success; the others get no valid arguments
-# The first statement of prepare, which would wait for the writer.
+LEAST_CALLED = 0.85  # share of the public functions that must succeed; the other calls have no valid arguments
+# The first statement of inorder prepare. In the test it would wait for the writer, so it is run before.
 ADD_COLUMN = (
     "ALTER TABLE app.old ADD COLUMN xact bigint NOT NULL DEFAULT 0, ALTER COLUMN xact SET DEFAULT inorder.xact_id()"
 )
@@ -109,7 +110,7 @@ def world(cluster: Cluster, traps: str, edition_name: str, tmp_path: Path) -> It
 
 
 def write(world: World) -> None:
-    """Write as a writer of tables of another role, and as their owner."""
+    """Write as a role that may only write into the tables, and as their owner."""
     changes = [change.format(t=table, k="id") for table in LOGGED for change in CHANGES]
     for role in (WRITER, OWNER):
         world.run(role, *INSERTS, *changes)
@@ -129,7 +130,7 @@ def run_tool(world: World) -> None:
 
 
 def wait_for_writers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Build an index that an open transaction holds up, until its progress is reported."""
+    """Run prepare until it builds an index, which an open transaction delays, and reports its progress."""
     monkeypatch.setattr(steps, "PROGRESS_SECONDS", 0.05)
     messages = list[str]()
     request = steps.Request("app.old", "xact", 1.0, 3, False, False, f"{world.dsn} user={OWNER}")
@@ -145,7 +146,7 @@ def wait_for_writers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read_by_spark(world: World, role: str) -> None:
-    """The work of driver and executors."""
+    """Do the work of the driver of Spark, and of its executors."""
     rows = pytest.importorskip("inorder.spark.rows", reason="the extra 'spark' is not installed")
     dsn = f"{world.dsn} user={role}"
     with Driver(parsed({"dsn": dsn, "table": "app.events"})) as plan:
@@ -163,7 +164,7 @@ def test_nothing_is_captured(world: World, edition_name: str, monkeypatch: pytes
         call_all(world, role)
     run_tool(world)
     wait_for_writers(world, monkeypatch)
-    for role in ALL if edition_name == "c" else ():  # which Spark requires
+    for role in ALL if edition_name == "c" else ():  # Spark requires the C extension
         read_by_spark(world, role)
     assert world.captured() == []
     assert world.unresolved == []
@@ -172,17 +173,17 @@ def test_nothing_is_captured(world: World, edition_name: str, monkeypatch: pytes
 
 @pytest.mark.editions
 def test_nothing_is_captured_where_columns_were_renamed_or_dropped(world: World) -> None:
-    """The triggers of a log contain the former names, which may now be calls of functions."""
+    """The triggers of a log contain the former names of columns. A call of a function may now have such a name."""
     for table in LOGGED:
         world.run(OWNER, f"ALTER TABLE {table} RENAME id TO key", f"ALTER TABLE {table} DROP COLUMN gone")
         for change in CHANGES:
-            with suppress(psycopg.errors.UndefinedColumn):  # the writer may be told
+            with suppress(psycopg.errors.UndefinedColumn):  # the writer may get this error
                 world.run(WRITER, change.format(t=table, k="key"))
     assert world.captured() == []
 
 
 def test_what_is_captured_is_reported(world: World) -> None:
-    """Check the test itself: a name before pg_catalog, and an operator that fits better behind it, are reported."""
+    """Check the test itself: it reports names found before pg_catalog, and a closer operator found behind it."""
     world.run(OWNER, "SELECT count(*) FROM pg_class WHERE relkind = 'r'")
     world.run(READER, "SELECT FROM pg_catalog.pg_type WHERE typreceive != 0 AND false")
     reports = {(report.name, report.role) for report in world.captured()}

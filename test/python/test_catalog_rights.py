@@ -1,4 +1,4 @@
-"""Privileges in the catalog, after every kind of object has been made: none of them lends rights to anybody.
+"""Privileges in the catalog after every kind of object has been created: no object lends rights to anybody.
 
 The default privileges of all roles that create objects give everything to everybody, as after a careless administrator.
 """
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.server
 DUPLICATE = "42710"  # duplicate_object
 EDITIONS = ("c", "sql") if TESTED == "c" else ("sql",)
 KINDS = ("TABLES", "SEQUENCES", "FUNCTIONS", "TYPES", "SCHEMAS")
-# Calls that create something, run as the owner of the tables.
+# Statements that create each kind of object, run as the owner of the tables.
 MAKES = (
     "CREATE TABLE app.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int NOT NULL, at bigserial NOT NULL)",
     "CREATE INDEX ON app.t (at)",
@@ -60,7 +60,7 @@ MAKES = (
 
 @pytest.fixture(scope="module")
 def made(server: Installation) -> Iterator[dict[str, Connection]]:
-    """For each edition, a session in a database with all objects."""
+    """For each edition, a session in a database that has every kind of object."""
     with Cluster(server, BUILT) as running, ExitStack() as stack:
         running.start({"fsync": "off"})
         with connect(running.dsn) as admin:
@@ -94,7 +94,7 @@ def is_sql(connection: Connection) -> bool:
 
 
 OF_OTHERS = "NOT IN ('pg_catalog', 'information_schema')"
-# The functions of logs in the SQL edition, which qualify each name, and run as the role that writes.
+# Functions of logs in the SQL edition. They qualify each name, and run as the role that writes.
 LOGS = ["app.c_changes()", "app.cp_changes()"]
 OF_LOGS = ["c_changes", "cp_changes"]
 
@@ -104,8 +104,9 @@ def test_no_function_lends_the_rights_of_its_owner(catalog: Connection) -> None:
     assert names(catalog, lent) == []
 
 
-# Functions with C that only the owner of the state executes, and only functions refer to, run under the path that
-# state.c has pinned. The functions in BARE have no path, and qualify each name: test_sql_edition_rights.py tests them.
+# Functions that do not set search_path. Left out are functions that only the owner of the state may execute, and that
+# only functions refer to: in the C extension they run under the path that state.c sets. In the SQL edition the
+# functions in BARE qualify each name: test_sql_edition_rights.py tests them.
 UNPINNED = f"""
     SELECT p.oid::regprocedure FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
     WHERE p.pronamespace::regnamespace::text {OF_OTHERS} AND l.lanname IN ('plpgsql', 'sql')
@@ -127,14 +128,15 @@ def test_every_text_of_a_function_is_read_under_a_path_of_its_own(catalog: Conne
 
 
 def test_only_what_checks_itself_can_be_made_a_trigger_by_everybody(catalog: Connection) -> None:
-    """The bodies of these triggers check how they are called: test_attacks_tables.py creates them by hand."""
+    """These functions check how they are called. test_attacks_tables.py creates triggers with them by hand."""
     triggers = names(
         catalog,
         "SELECT p.proname FROM pg_proc AS p WHERE p.prorettype IN ('trigger'::regtype, 'event_trigger'::regtype) "
         f"AND p.pronamespace::regnamespace::text {OF_OTHERS} "
         "AND has_function_privilege('made_stranger', p.oid, 'EXECUTE') ORDER BY 1",
     )
-    # In the SQL edition changes_enable() makes functions of the table's owner, whose default privileges these are.
+    # In the SQL edition changes_enable() creates functions that belong to the owner of the table, whose default
+    # privileges apply.
     assert triggers == (OF_LOGS if is_sql(catalog) else ["changes_trigger", "exact_count_trigger", "feed_guard"])
 
 
@@ -159,7 +161,7 @@ def test_default_privileges_give_a_stranger_nothing_of_ours(catalog: Connection)
 
 
 def test_everybody_has_of_the_state_what_each_edition_says(catalog: Connection) -> None:
-    """PUBLIC has nothing in the SQL edition, where feed_admit() names roles."""
+    """In the SQL edition PUBLIC has no privilege, because feed_admit() admits each role by name."""
     privileges = {
         name.partition(" ")[0] + " " + name.rpartition(" ")[2] for name in names(catalog, GRANTED.format("0"))
     }
@@ -168,8 +170,7 @@ def test_everybody_has_of_the_state_what_each_edition_says(catalog: Connection) 
     assert schemas == ([] if is_sql(catalog) else ["schema inorder_text USAGE"])
 
 
-# Objects on the state that would run code, count or lock for others. Each is shown with its table, its name and its
-# target.
+# Objects on the tables of the state that would run code, count or lock for other roles.
 ATTACHED = f"""
     SELECT concat('trigger ', g.tgname) FROM pg_trigger AS g JOIN pg_class AS c ON c.oid = g.tgrelid
     JOIN pg_proc AS p ON p.oid = g.tgfoid
@@ -194,7 +195,7 @@ ATTACHED = f"""
 
 def test_nothing_of_others_hangs_on_the_state(catalog: Connection) -> None:
     assert names(catalog, ATTACHED) == []
-    # The query does find such objects.
+    # Show that the query finds such objects.
     run(catalog, "BEGIN", "CREATE RULE r AS ON UPDATE TO inorder_internal.counted_table DO ALSO NOTHING",
         "CREATE TABLE child () INHERITS (inorder_internal.counted_table)",
         "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
@@ -204,7 +205,7 @@ def test_nothing_of_others_hangs_on_the_state(catalog: Connection) -> None:
     run(catalog, "ROLLBACK")
 
 
-# Triggers with our names on the tables of the owner call our functions.
+# The triggers whose names are ours, with their functions.
 OF_OUR_NAMES = """
     SELECT DISTINCT concat(g.tgname, ' ', p.proname) FROM pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid
     WHERE g.tgname LIKE '%inorder%' ORDER BY 1"""
@@ -221,7 +222,7 @@ ENABLE = "SELECT feed_enable('app.taken')"
 
 
 def test_a_trigger_that_has_one_of_our_names_is_not_taken_for_ours(catalog: Connection) -> None:
-    """A role with TRIGGER made it before, and REVOKE leaves it. It is replaced, or an error."""
+    """A role creates the trigger while it has TRIGGER; REVOKE does not drop it. feed_enable() replaces it, or fails."""
     run(catalog, "CREATE TABLE app.taken (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
         "ALTER TABLE app.taken OWNER TO made_owner", "GRANT CREATE, USAGE ON SCHEMA app TO made_stranger",
         "GRANT ALL ON app.taken TO made_stranger", "SET ROLE made_stranger",
@@ -238,7 +239,7 @@ def test_a_trigger_that_has_one_of_our_names_is_not_taken_for_ours(catalog: Conn
             assert not [trigger for trigger in names(catalog, OF_OUR_NAMES) if "theirs" in trigger], name
         run(catalog, "ROLLBACK")
     assert ends == dict.fromkeys(TAKEN, "")
-    # Triggers of a partition that was added later are not dropped first.
+    # feed_enable() does not first drop triggers of a partition that was added later.
     partition = "CREATE TABLE app.p_2 PARTITION OF app.p FOR VALUES IN (2)"
     made = "CREATE TRIGGER zz_inorder_truncate AFTER TRUNCATE ON app.p_2 EXECUTE FUNCTION app.theirs()"
     run(catalog, "BEGIN", "SET ROLE made_owner", partition, "SET ROLE made_stranger", made, "SET ROLE made_owner")

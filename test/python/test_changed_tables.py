@@ -1,4 +1,4 @@
-"""A table changes, and its owner makes it readable again: stored positions continue, as a feed does."""
+"""After a change of a table, its owner makes it readable again. Positions kept by readers then continue like feeds."""
 
 import psycopg
 import pytest
@@ -36,11 +36,14 @@ def refused(connection: Connection, query: str, *values: object) -> psycopg.erro
 @pytest.mark.editions
 @pytest.mark.parametrize("change", MADE_ANEW.values(), ids=list(MADE_ANEW))
 def test_a_position_goes_on_where_it_is_as_a_feed_does(fresh: Connection, change: tuple[str, ...]) -> None:
-    """A feed knows what its owner does by inorder, and is refused after a guard that was disabled only."""
+    """A feed continues if the owner made the change by functions of inorder.
+
+    It is refused if only the guard was disabled.
+    """
     run(fresh, *TABLE, "INSERT INTO t VALUES (1, 1), (2, 2)", FEED)
     start = value(fresh, "SELECT reader_start('t')::text")
     position = value(fresh, ADVANCE, start, value(fresh, NEXT, start))
-    for statement in (AGAIN, "SELECT feed_rebase('t')"):  # which change nothing
+    for statement in (AGAIN, "SELECT feed_rebase('t')"):  # these change nothing
         run(fresh, statement)
         value(fresh, NEXT, position)
     for statements in (change, ("INSERT INTO t VALUES (3, 3)",)):
@@ -50,7 +53,7 @@ def test_a_position_goes_on_where_it_is_as_a_feed_does(fresh: Connection, change
     here = value(fresh, SEEK, position)
     assert value(fresh, SEEK, here) == here
     assert value(fresh, ROWS, value(fresh, NEXT, here)) == [3]
-    # Only the rows of its batch are read.
+    # The new position has the same transactions as the old one.
     assert value(fresh, "SELECT a.transactions = b.transactions FROM CAST(%s::text AS feed_position) AS a, "
                   "CAST(%s::text AS feed_position) AS b", position, here) is True  # fmt: skip
 
@@ -72,7 +75,7 @@ def test_a_position_inside_of_a_transaction_needs_its_key(fresh: Connection) -> 
 @pytest.mark.editions
 @pytest.mark.parametrize("rewrite", ["VACUUM FULL t", "ALTER TABLE t ALTER n TYPE bigint"])
 def test_a_table_that_is_rewritten(fresh: Connection, other: Connection, rewrite: str) -> None:
-    """A position goes on. A snapshot from before would see no rows in the new file: its reads are refused."""
+    """A position stays valid. An older snapshot would see no rows in the new file, so its reads are refused."""
     run(fresh, *TABLE, "INSERT INTO t VALUES (1, 1)")
     start = value(fresh, "SELECT reader_start('t')::text")
     first = value(fresh, NEXT, start)
@@ -106,7 +109,7 @@ def test_tail_goes_on_where_it_is(fresh: Connection, tail: Tail) -> None:
     assert "--feed excludes --accept-table: for a feed, call feed_seek(name, 'here')" in error
 
 
-# A user's operator class that compares values as the server's class does.
+# An operator class of a user. It compares values as the server's class does.
 CLASS = (
     "CREATE OPERATOR CLASS other_btree FOR TYPE bigint USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, "
     "OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 btint8cmp(bigint, bigint)"
@@ -117,7 +120,7 @@ READ = "SELECT reader_next_batch('t', reader_start('t'))"
 @pytest.mark.editions
 @pytest.mark.parametrize("index", ["(xact other_btree)", "USING brin (xact)", "(xact) WHERE xact >= 0"])
 def test_an_index_that_no_read_takes_is_not_accepted(fresh: Connection, index: str) -> None:
-    """The hint of the error solves the problem."""
+    """The statement in the HINT of the error creates the missing index."""
     run(fresh, CLASS, TABLE[0], f"CREATE INDEX of_others ON t {index}")
     for _ in range(2):
         with pytest.raises(psycopg.errors.UndefinedObject, match="has no index that begins with column") as caught:
@@ -125,7 +128,7 @@ def test_an_index_that_no_read_takes_is_not_accepted(fresh: Connection, index: s
         statement = str(caught.value.diag.message_hint).partition("is needed: ")[2].rstrip(".")
         assert "CREATE INDEX" in str(value(fresh, "SELECT string_agg(s, '; ') FROM feed_prepare('t') AS s"))
         run(fresh, statement, AGAIN, READ)
-        # An index that is dropped later is refused by both, with the same remedy.
+        # If the index is dropped later, the HINT of a failing read has the same remedy.
         run(fresh, "DROP INDEX t_xact_idx")
         hint = str(refused(fresh, READ).message_hint)
         assert hint == "CREATE INDEX ON public.t (xact). Let the owner call feed_enable('public.t')."

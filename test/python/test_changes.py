@@ -1,4 +1,4 @@
-"""Changes of a table: a case that would lose a change for good is an error, or is repaired."""
+"""Changes of a table. Where a change would be lost for good, there is an error, or the log is repaired."""
 
 import re
 from typing import Any
@@ -45,11 +45,12 @@ WRITES = (
     "DELETE FROM t WHERE id IN (3, 21)",
     "INSERT INTO t VALUES (3, 'again')",
     "UPDATE t SET id = id + 60 WHERE id BETWEEN 5 AND 7",
-    # A row that MERGE moves to another partition appears in no statement trigger, unless there are other actions.
+    # No statement trigger gets a row that MERGE moves to another partition, unless MERGE has other actions.
     "MERGE INTO t USING (VALUES (1), (9)) AS v(id) ON t.id = v.id WHEN MATCHED THEN UPDATE SET id = t.id + 100",
     "MERGE INTO t USING (VALUES (1), (50)) AS v(id) ON t.id = v.id WHEN MATCHED THEN DELETE "
     "WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'merged')",
-    # 18.6 passes the inserted row to statement triggers in place of the updated rows (see test_count_groups).
+    # PostgreSQL 18.6 passes the inserted row to statement triggers in place of the updated rows (see
+    # test_count_groups).
     "MERGE INTO t USING (VALUES (70), (2), (71), (4)) AS v(id) ON t.id = v.id "
     "WHEN MATCHED THEN UPDATE SET id = t.id + 90 WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'new')",
     "INSERT INTO t VALUES (2, 'twice'), (51, 'twice') ON CONFLICT (id) DO UPDATE SET note = excluded.note",
@@ -64,7 +65,7 @@ WRITES = (
 def test_the_copy_is_the_table(fresh: Connection, tables: tuple[str, ...], max_rows: int | None) -> None:
     copy = prepare(fresh, *tables)
     copy.follow(fresh, max_rows)
-    assert len(copy.rows) == 20  # the first copy is the first batch
+    assert len(copy.rows) == 20  # the first batch is the whole table
     for write in WRITES:
         run(fresh, write)
         copy.follow(fresh, max_rows)
@@ -80,7 +81,7 @@ def test_cascades_and_other_roads_are_logged(fresh: Connection) -> None:
         fresh, "CREATE TABLE above (id int PRIMARY KEY)", "INSERT INTO above SELECT generate_series(1, 30)",
         f"CREATE TABLE t (id int PRIMARY KEY {references}, note text)",
     )  # fmt: skip
-    copy.follow(fresh)  # passes its marker, after which the whole table would be read
+    copy.follow(fresh)  # pass the marker, after which the whole table is read
     for write in (
         "DELETE FROM above WHERE id = 1", "UPDATE above SET id = 40 WHERE id = 2",
         "SET session_replication_role = replica", "DELETE FROM t WHERE id = 4", "RESET session_replication_role",
@@ -98,7 +99,7 @@ def test_cascades_and_other_roads_are_logged(fresh: Connection) -> None:
 
 
 def test_many_long_keys(fresh: Connection) -> None:
-    """There are more keys than a row of the log has, with values stored out of line."""
+    """A statement changes more keys than fit into a row of the log; some keys are stored out of line."""
     run(fresh, "CREATE TABLE t (note text, gone int, n numeric(9, 2), id text, PRIMARY KEY (id, n))",
         "ALTER TABLE t DROP COLUMN gone", "ALTER TABLE t ALTER id SET STORAGE EXTERNAL", *ENABLE)  # fmt: skip
     copy = Copy(keys=("id", "n"))
@@ -116,7 +117,7 @@ def test_many_long_keys(fresh: Connection) -> None:
 
 
 OF_DELETE = "zz_inorder_changes_delete"
-# Statements that may change rows without a trigger.
+# Statements after which rows may have changed without a trigger.
 UNSEEN = {
     "a partition that was made later": (
         "CREATE TABLE more PARTITION OF t FOR VALUES FROM (200) TO (300)", "INSERT INTO more VALUES (200, 'direct')"),
@@ -169,7 +170,7 @@ HARMLESS = (
 def test_what_no_trigger_sees_is_noticed(fresh: Connection, statements: tuple[str, ...]) -> None:
     copy = followed(fresh, *PARTS)
     run(fresh, *statements)
-    # The result is the same whether or not the log has rows.
+    # A read fails whether or not the log has new rows.
     assert state(fresh, READ) == GROUND
     if "PRIMARY KEY" in statements[-1]:
         assert state(fresh, "SELECT changes_resync('t')") == GROUND
@@ -191,7 +192,10 @@ def test_what_changes_no_row_is_no_error(fresh: Connection) -> None:
 
 
 def test_rows_of_a_subscription_are_an_error(fresh: Connection) -> None:
-    """The apply worker fires no statement triggers. There is no publisher: the catalog is changed as it would be."""
+    """The apply worker fires no statement triggers.
+
+    There is no publisher, so the test writes into the catalog itself.
+    """
     copy = followed(fresh, *PARTS)
     run(fresh, "SET client_min_messages = error",
         "CREATE SUBSCRIPTION of_changes CONNECTION 'dbname=none' PUBLICATION p "
@@ -208,7 +212,10 @@ def test_rows_of_a_subscription_are_an_error(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("other", ["other", "other, id"])
 def test_a_key_that_was_another_one_for_a_while(fresh: Connection, other: str) -> None:
-    """The log has values of the key that the table had when the feed was created, even after the key has changed."""
+    """The log keeps the columns of the key that the table had when the feed was created.
+
+    While the table has another key, reads fail.
+    """
     run(fresh, "CREATE TABLE t (id int, other int NOT NULL, note text, CONSTRAINT k PRIMARY KEY (id, other))",
         "INSERT INTO t SELECT n, n + 100, 'first' FROM generate_series(1, 20) AS n", *ENABLE)  # fmt: skip
     copy = Copy(keys=("id", "other"))
@@ -233,7 +240,7 @@ def test_a_key_that_is_null_for_a_while(fresh: Connection) -> None:
 
 
 def test_a_trigger_of_another_role_that_names_the_log(fresh: Connection) -> None:
-    """The trigger does not prevent the owner of the log, who cannot drop it, from repairing the log."""
+    """The owner of the log cannot drop the trigger, but can still repair the log."""
     with roles(fresh, "changes_owner", "mallory_of_logs"):
         run(fresh, "CREATE SCHEMA kept AUTHORIZATION changes_owner", "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
             "SET ROLE changes_owner", "CREATE TABLE kept.t (id int PRIMARY KEY)", "SELECT changes_enable('kept.t')",
@@ -247,7 +254,7 @@ def test_a_trigger_of_another_role_that_names_the_log(fresh: Connection) -> None
 
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
 def test_a_key_column_that_is_renamed(fresh: Connection, tables: tuple[str, ...], edition_name: str) -> None:
-    """The C extension identifies the log by OID; writers of the SQL edition get an error until changes_enable()."""
+    """Writers continue in the C extension. In the SQL edition they get an error until changes_enable()."""
     change, enable = "UPDATE t SET note = 'renamed' WHERE key = 1", "SELECT changes_enable('t')"
     copy = followed(fresh, *tables)
     fresh.execute("ALTER TABLE t RENAME id TO key")
@@ -278,7 +285,7 @@ def test_what_was_rolled_back_is_no_error(fresh: Connection) -> None:
 
 
 def test_triggers_that_are_changed_again_in_the_transaction_that_made_them(fresh: Connection) -> None:
-    """Changes of this transaction are not in the log, but its marker is: the whole table is read after the marker."""
+    """The log does not have the changes of this transaction, but its marker, after which the whole table is read."""
     copy = followed(fresh)
     run(fresh, "BEGIN", "SELECT changes_resync('t')", "ALTER TABLE t DISABLE TRIGGER ALL", "DELETE FROM t WHERE id = 1",
         *(f"ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_changes_{event}"
@@ -300,7 +307,7 @@ def test_another_table_of_the_name_is_noticed(fresh: Connection) -> None:
     run(fresh, ENABLE[0])
     copy.follow(fresh)
     assert len(copy.rows) == 1
-    run(fresh, "DELETE FROM old")  # nobody logs it any more
+    run(fresh, "DELETE FROM old")  # changes of this table are no longer logged
     assert value(fresh, "SELECT (feed_take_batch('copy', 'w')).number") is None
     run(fresh, "CREATE TABLE child () INHERITS (t)")
     assert state(fresh, READ) == GROUND
@@ -320,7 +327,7 @@ def test_rows_that_are_hidden_are_not_deleted(fresh: Connection) -> None:
         for asked in (
             read.replace("(feed_take_batch('copy', 'w', owner => 'postgres')).number", "null"),
             read,
-        ):  # The same holds if nothing is new
+        ):  # it also fails if there are no changes
             assert state(fresh, asked) == GROUND
         run(fresh, "RESET ROLE", "REVOKE SELECT ON t FROM changes_reader", "SET ROLE changes_reader")
         assert state(fresh, read) == "42501"
@@ -334,7 +341,7 @@ SEE = (
 
 
 def test_who_owns_the_schema_cannot_replace_the_log(fresh: Connection, edition_name: str) -> None:
-    """Another table with the log's name gets no row, and nobody runs its trigger."""
+    """The other table, which has the name of the log, gets no row, and its trigger is never run."""
     with roles(fresh, "changes_keeper", "changes_owner"):
         run(fresh, *SEE, "CREATE SCHEMA kept AUTHORIZATION changes_keeper",
             "GRANT USAGE, CREATE ON SCHEMA kept TO changes_owner", "GRANT CREATE ON SCHEMA public TO changes_keeper",
@@ -351,7 +358,7 @@ def test_who_owns_the_schema_cannot_replace_the_log(fresh: Connection, edition_n
 
 
 def test_nobody_writes_into_a_log_by_the_trigger_of_another_table(fresh: Connection, edition_name: str) -> None:
-    """Any role may create such a trigger, on its own table, and with TRIGGER on another table of the same owner."""
+    """Any role may create such a trigger on its own tables, and on tables of the same owner on which it has TRIGGER."""
     function = "public.changes_trigger" if edition_name == "c" else "public.t_changes"
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, "SELECT changes_enable('t')", "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
@@ -374,7 +381,7 @@ def test_nobody_writes_into_a_log_by_the_trigger_of_another_table(fresh: Connect
 
 @pytest.mark.parametrize("road", ["table", "column", "view", "view of a view", "partition"])
 def test_who_may_write_into_the_table_writes_the_log(fresh: Connection, road: str) -> None:
-    """A writer writes keys without a privilege on the log, and with her own rights."""
+    """A writer's changes are logged although she has no privilege on the log, however she may write."""
     target = {"view": "v", "view of a view": "w", "partition": "low"}.get(road, "t")
     grant = "INSERT (id), UPDATE (note), SELECT (id), DELETE" if road == "column" else "INSERT, UPDATE, DELETE, SELECT"
     with roles(fresh, "writer_of_t"):
@@ -393,7 +400,10 @@ TAKE = "SELECT number FROM feed_take_batch('copy', 'w')"
 
 
 def test_what_strangers_may_write_into_a_log(fresh: Connection, edition_name: str) -> None:
-    """A view of the table gives a stranger no right on its log. A writer could write keys by hand, but no marker."""
+    """A view of the table gives a stranger no right on the log.
+
+    In the SQL edition a writer can log any key, but no marker.
+    """
     write = "INSERT INTO t_changes (id, op) VALUES ({}, 'U')"
     with roles(fresh, "stranger", "writer_of_t"):
         copy = followed(fresh)
@@ -419,7 +429,10 @@ def test_what_strangers_may_write_into_a_log(fresh: Connection, edition_name: st
 
 @pytest.mark.parametrize("written", ["low", "high_1"])
 def test_a_partition_whose_detachment_is_pending(fresh: Connection, other: Connection, written: str) -> None:
-    """It is not in the server's list of ancestors, but counts as a partition everywhere else. Writers go on."""
+    """The server no longer lists the table as its ancestor, but otherwise treats it as a partition.
+
+    Writers continue.
+    """
     copy = followed(fresh, *PARTS)
     parent, id_of_row = ("low", 50) if written == "low" else ("high", 140)
     run(other, SNAPSHOT, "SELECT FROM t")
@@ -444,7 +457,10 @@ KEEPS_LOGS = (
 
 
 def test_a_partition_of_a_log_that_is_no_table_of_its_owner(fresh: Connection, edition_name: str) -> None:
-    """A foreign table needs a plan, which a trigger does not have. Code of another owner would run as the writer."""
+    """Code on a partition of another owner would run as the writer.
+
+    A trigger cannot write into a foreign table without a plan.
+    """
     if edition_name == "sql":
         pytest.skip("its rows are written by a statement")
     with roles(fresh, "mallory_of_logs"):
@@ -456,14 +472,14 @@ def test_a_partition_of_a_log_that_is_no_table_of_its_owner(fresh: Connection, e
         assert state(fresh, "INSERT INTO t VALUES (3)") == GROUND
 
 
-# A range without keys of the tests.
+# A range above all keys of the tests.
 HIGH_PARTS = (
     "CREATE TABLE high PARTITION OF t_changes FOR VALUES FROM ('ff000000-0000-0000-0000-000000000000') TO (MAXVALUE) "
     "PARTITION BY RANGE (change)",
     "CREATE TABLE high_1 PARTITION OF high FOR VALUES FROM (MINVALUE) TO ('ff100000-0000-0000-0000-000000000000')",
 )
-# Statements by which another session gives a partition, at any depth, to a role, or makes it as this role. Each has the
-# statement that reverts it.
+# Statements of another session that give a partition of the log, at any depth, to the role {r}, or create it as this
+# role. Each has a statement that reverts it.
 GIVEN_AWAY = {
     "partition": ("ALTER TABLE l OWNER TO {r}", "ALTER TABLE l OWNER TO postgres"),
     "partition below": ("ALTER TABLE high_1 OWNER TO {r}", "ALTER TABLE high_1 OWNER TO postgres"),
@@ -478,7 +494,7 @@ GIVEN_AWAY = {
 def test_partitions_of_a_log_are_looked_at_again_when_they_change_only(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
-    """Examining each of a thousand partitions would take most of a statement's cost."""
+    """To examine a thousand partitions in each statement would take most of its time."""
     if edition_name == "sql":
         pytest.skip("its rows are written by a statement")
     looks: list[str | None] = []
@@ -506,7 +522,7 @@ def test_partitions_of_a_log_are_looked_at_again_when_they_change_only(
 def test_no_partition_key_of_another_owner_is_evaluated_by_a_writer(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
-    """The server evaluates constants in the key when it loads the partitions below."""
+    """The server evaluates constants in the key of a partitioned table when it loads the partitions below it."""
     if edition_name == "sql":
         pytest.skip("its rows are written by a statement")
     looks: list[str | None] = []
@@ -523,7 +539,7 @@ def test_no_partition_key_of_another_owner_is_evaluated_by_a_writer(
 
 
 def test_a_log_has_no_log(fresh: Connection) -> None:
-    """Rows are written into a log without a statement on it: a copy of the log would miss them."""
+    """The trigger writes into the log without a statement on the log: a log of the log would miss these rows."""
     run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "SELECT changes_enable('t_changes')")
     assert state(fresh, "SELECT changes_enable('t')") == GROUND
     run(fresh, "SELECT changes_disable('t_changes')", "SELECT changes_enable('t')")
@@ -531,7 +547,7 @@ def test_a_log_has_no_log(fresh: Connection) -> None:
 
 
 def test_a_generated_key_of_a_partitioned_table_is_refused(fresh: Connection) -> None:
-    """Transition tables have the rows as they were before the partition computed the column."""
+    """Transition tables have the rows as they were before the partition computed the generated column."""
     generated = "g int GENERATED ALWAYS AS (a + 1) STORED, PRIMARY KEY (g, a)"
     run(fresh, f"CREATE TABLE t (a int, {generated}) PARTITION BY RANGE (a)", f"CREATE TABLE u (a int, {generated})")
     assert state(fresh, "SELECT changes_enable('t')") == GROUND
@@ -548,7 +564,10 @@ def test_a_writer_whose_name_needs_quotes(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("kind", ["VIEW", "TEMP TABLE", "FOREIGN TABLE"])
 def test_what_is_no_table_for_all_is_no_log(fresh: Connection, other: Connection, edition_name: str, kind: str) -> None:
-    """The trigger would write as into a plain table: into the buffers of another session, or without storage."""
+    """The trigger would write as into a plain table.
+
+    A temporary table may be in the buffers of another session; a view or a foreign table has no storage.
+    """
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
     columns = '(change uuid, id int[], op "char")'
@@ -568,7 +587,7 @@ def test_what_is_no_table_for_all_is_no_log(fresh: Connection, other: Connection
 
 
 def test_writers_go_on_where_the_log_has_no_guard(fresh: Connection) -> None:
-    """The log is not readable until it has a guard again; then the whole table is read."""
+    """Without a guard the log is not readable. Once it has a guard again, the whole table is read."""
     copy = followed(fresh)
     run(
         fresh,
@@ -584,7 +603,10 @@ def test_writers_go_on_where_the_log_has_no_guard(fresh: Connection) -> None:
 
 
 def test_who_owns_a_table_drops_no_function_of_another_role(fresh: Connection, edition_name: str) -> None:
-    """The owner of a table makes a trigger that names the log of another owner; a superuser is asked to undo it."""
+    """A trigger of her table names the log of another owner.
+
+    When a superuser disables the log of her table, the other log is not affected.
+    """
     with roles(fresh, "changes_owner", "mallory_of_logs"):
         run(fresh, "CREATE SCHEMA kept AUTHORIZATION changes_owner", "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
             "SET ROLE changes_owner", "CREATE TABLE kept.t (id int PRIMARY KEY)", "SELECT changes_enable('kept.t')",
@@ -605,7 +627,10 @@ def number_of(connection: Connection, table: str) -> object:
 def test_the_trigger_of_logs_writes_into_no_log_of_another_role(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
-    """Everybody can use the trigger function, with any table as argument: that gets no row, and not even a lock."""
+    """Everybody may use the trigger function, and name any table as its argument.
+
+    That table gets no row, and is not even locked.
+    """
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
     with roles(fresh, "mallory_of_logs"):
@@ -628,7 +653,10 @@ def test_the_trigger_of_logs_writes_into_no_log_of_another_role(
 def test_the_trigger_of_logs_writes_nothing_into_a_dropped_column(
     fresh: Connection, edition_name: str, key: str, dropped: str
 ) -> None:
-    """A dropped column has type 0, which is also the array type of int[]; its attribute keeps the length of values."""
+    """The type of a dropped column is 0, and so is the array type of int[], which does not exist.
+
+    The dropped column keeps the length of its former values.
+    """
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
     run(fresh, f"CREATE TABLE l (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), gone {dropped}, op \"char\")",
@@ -646,7 +674,7 @@ def test_the_trigger_of_logs_writes_nothing_into_a_dropped_column(
 
 @pytest.mark.parametrize("kept", [False, True], ids=["a table of its shape", "a log"])
 def test_the_privilege_trigger_makes_no_log(fresh: Connection, edition_name: str, kept: bool) -> None:
-    """A role with TRIGGER on two tables of one owner would write rows into one on which it lacks INSERT."""
+    """A role with TRIGGER on two tables of an owner must not insert rows into one on which it lacks INSERT."""
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
     log = 'CREATE TABLE l (change uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), id int[], op "char" NOT NULL)'
@@ -690,7 +718,10 @@ PLANTED = {
 
 @pytest.mark.parametrize("kind", PLANTED)
 def test_a_table_that_runs_code_of_another_role_becomes_no_log(fresh: Connection, edition_name: str, kind: str) -> None:
-    """A role that has, or had, TRIGGER on the log could plant code that each writer of the logged table would run."""
+    """A role that once had TRIGGER on the log could have planted code there.
+
+    Each writer of the logged table would run it.
+    """
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, "SELECT changes_enable('t')", "SELECT changes_disable('t')",
             "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
@@ -708,7 +739,7 @@ def test_a_table_that_runs_code_of_another_role_becomes_no_log(fresh: Connection
 def test_a_partition_of_a_log_runs_no_code_of_another_role(
     fresh: Connection, edition_name: str, kind: str, other_columns: bool
 ) -> None:
-    """Default privileges may give TRIGGER on a partition that is made later."""
+    """Default privileges may give another role TRIGGER on a partition that is created later."""
     if edition_name == "sql":
         pytest.skip("its logs are written by statements of the role, which fire what is there")
     partition = 't_changes_1 (change uuid NOT NULL, id int[], op "char" NOT NULL)'
@@ -730,7 +761,10 @@ def test_a_partition_of_a_log_runs_no_code_of_another_role(
 def test_writers_of_partitions_are_told_what_to_call_where_the_log_is_gone(
     fresh: Connection, edition_name: str, change: str
 ) -> None:
-    """The C extension identifies a log by its OID, the SQL edition by its name."""
+    """The C extension finds a log by its OID, so it misses only a dropped log.
+
+    The SQL edition finds a log by its name.
+    """
     copy = followed(fresh, *PARTS)
     run(fresh, "CREATE SCHEMA s", "DROP TABLE t_changes" if change == "DROP" else f"ALTER TABLE t_changes {change}")
     if edition_name == "sql" or change == "DROP":
@@ -744,7 +778,7 @@ def test_writers_of_partitions_are_told_what_to_call_where_the_log_is_gone(
 
 
 def test_writers_do_not_miss_the_extension(fresh: Connection, edition_name: str) -> None:
-    """Its triggers are dropped with it, including the one that logs rows that move to another partition."""
+    """DROP EXTENSION drops the triggers, too, including the one for rows that move to another partition."""
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
     prepare(fresh, *PARTS)
@@ -764,7 +798,7 @@ ODD_LOGS = (
 
 @pytest.mark.parametrize("odd", ODD_LOGS)
 def test_a_log_that_its_owner_has_changed(fresh: Connection, odd: str, edition_name: str) -> None:
-    """Objects that the owner has added to the log are not bypassed, and run as the role that writes."""
+    """Objects that the owner has added to the log take effect, and run as the role that writes."""
     if "ROW LEVEL" in odd and edition_name == "sql":
         odd += "; CREATE POLICY p ON t_changes FOR INSERT WITH CHECK (true)"
     with roles(fresh, "writer_of_t"):
@@ -792,7 +826,7 @@ def test_a_log_that_its_owner_has_changed(fresh: Connection, odd: str, edition_n
 
 @pytest.mark.parametrize("made", ["trigger", "rule"])
 def test_code_that_a_role_left_on_a_log(fresh: Connection, made: str) -> None:
-    """A trigger made while she had TRIGGER, by default privileges, or the table, would run as the writer."""
+    """The role once had TRIGGER on the log, or owned it. Her trigger or rule would run as each writer."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "GRANT CREATE ON SCHEMA public TO mallory_of_logs",
             "GRANT TRIGGER ON t_changes TO mallory_of_logs", "CREATE TABLE seen (role name)")  # fmt: skip
@@ -809,7 +843,10 @@ def test_code_that_a_role_left_on_a_log(fresh: Connection, made: str) -> None:
 
 
 def test_logs_that_have_swapped_their_names(fresh: Connection, edition_name: str) -> None:
-    """The triggers identify their log by OID: no row goes into the other one, or gets lost."""
+    """The C extension identifies logs by OID: no row is lost, or written into the other log.
+
+    The SQL edition refuses writes.
+    """
     copy = followed(fresh)
     swap = ("ALTER TABLE t_changes RENAME TO x", "ALTER TABLE u_changes RENAME TO t_changes",
             "ALTER TABLE x RENAME TO u_changes")  # fmt: skip
@@ -826,7 +863,7 @@ MALLORY = "'mallory_of_logs'"
 
 
 def test_a_log_whose_key_has_a_type_of_its_owners(fresh: Connection) -> None:
-    """Otherwise a role that reads the changes would run the owner's casts and comparisons."""
+    """A role that reads the changes would otherwise run casts and comparisons that the owner has defined."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs", "SET ROLE mallory_of_logs",
             "CREATE TABLE hers.t (id int PRIMARY KEY)", "SELECT changes_enable('hers.t')",
@@ -852,7 +889,7 @@ def test_a_log_whose_key_has_a_type_of_its_owners(fresh: Connection) -> None:
 
 
 def test_default_privileges_give_nobody_the_log(fresh: Connection) -> None:
-    """A trigger on it would run as whoever writes into the table."""
+    """A role with TRIGGER on the log could add a trigger, which would run as each writer of the table."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO mallory_of_logs", PLAIN,
             "SELECT changes_enable('t')", "SET ROLE mallory_of_logs",
@@ -862,7 +899,7 @@ def test_default_privileges_give_nobody_the_log(fresh: Connection) -> None:
 
 
 def test_names_that_are_cut_to_the_same(fresh: Connection) -> None:
-    """The log of one table does not become that of the other; names have 63 bytes."""
+    """The names of both logs would be the same after they are cut to 63 bytes. The tables do not share a log."""
     names = [f'"%\'{"é" * 30}{last}"' for last in "ab"]
     enable = "SELECT changes_enable($${}$$)"
     run(fresh, *(f"CREATE TABLE {name} (id int PRIMARY KEY)" for name in names), enable.format(names[0]))
@@ -871,7 +908,10 @@ def test_names_that_are_cut_to_the_same(fresh: Connection) -> None:
 
 
 def test_what_another_role_makes_while_a_log_is_made(fresh: Connection, other: Connection, edition_name: str) -> None:
-    """A superuser who replaces a function leaves it to its owner, who may then change what runs as the writer."""
+    """A function that a superuser replaces still belongs to its owner, who may change it later.
+
+    It would run as each writer.
+    """
     if edition_name == "c":
         pytest.skip("no function of a log is made")
     with roles(fresh, "mallory_of_logs"), connect(fresh.info.dsn) as mallory:
@@ -892,7 +932,10 @@ def test_what_another_role_puts_in_the_place_of_a_log_that_was_dropped(fresh: Co
 
 
 def test_a_table_and_its_log_are_given_to_another_role(fresh: Connection, edition_name: str) -> None:
-    """In C a table has a log of its owner. In the SQL edition nothing runs as the owner, and readers are refused."""
+    """The C extension requires that the log has the owner of the table.
+
+    The SQL edition refuses readers only: nothing runs as the owner.
+    """
     with roles(fresh, "mallory_of_logs"):
         prepare(fresh)
         run(fresh, "ALTER TABLE t OWNER TO mallory_of_logs", "GRANT CREATE ON SCHEMA public TO mallory_of_logs")
@@ -921,7 +964,10 @@ FUNCTION_OF_T = (
 
 @pytest.mark.parametrize("planted", [f"TABLE {LOG_OF_T}", FUNCTION_OF_T])
 def test_what_another_role_put_in_the_place_of_the_log(fresh: Connection, planted: str, edition_name: str) -> None:
-    """Triggers of a planted table, or a planted function, would run as the role that writes. C calls no function."""
+    """Triggers of the planted table, or the planted function, would run as each writer.
+
+    The C extension does not use the function.
+    """
     refused = "42501" if planted.startswith("TABLE") else "42723" if edition_name == "sql" else ""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, "GRANT CREATE ON SCHEMA public TO mallory_of_logs", "SET ROLE mallory_of_logs",
@@ -941,9 +987,11 @@ EQUAL = {
 
 @pytest.mark.parametrize("type", EQUAL)
 def test_equal_keys_that_differ(fresh: Connection, type: str) -> None:
-    """A sink may take such keys for equal or not: the former key is deleted, and then the row comes again, once.
+    """A sink may or may not treat such keys as equal.
 
-    A sink that keeps the highest version of a key keeps the row, even if it takes the keys for equal.
+    It gets a delete of the former key, then the row once with the present key.
+
+    A sink that keeps the highest version of a key also keeps the row if it treats the keys as equal.
     """
     if "COLLATE" in type and state(fresh, CASELESS):
         pytest.skip("this server has no ICU")
@@ -952,7 +1000,7 @@ def test_equal_keys_that_differ(fresh: Connection, type: str) -> None:
     for before, after in (
         ([f"UPDATE t SET id = '{present}'"], []),
         (["DELETE FROM t", f"INSERT INTO t VALUES ('{present}')"], []),
-        (["UPDATE t SET note = 'b'"], [f"UPDATE t SET id = '{present}'"]),  # the batch does not have the present key
+        (["UPDATE t SET note = 'b'"], [f"UPDATE t SET id = '{present}'"]),  # the batch is taken before
     ):
         run(fresh, f"UPDATE t SET id = '{former}'")
         Copy().follow(fresh)
@@ -982,7 +1030,7 @@ def test_equal_keys_that_differ_in_pieces(fresh: Connection) -> None:
     assert copy.rows.keys() == {("1.00",), ("2.000",)}
 
 
-# Names that the query for changes has itself, and values of keys that are equal, or sort last.
+# Columns with names that the query for changes uses itself, and key values that are equal, or sort last.
 NAMED = (
     'CREATE TABLE t (gone int, "c 1" text, c1 numeric, t1 float8, e1 int, is_there int[], is_same jsonb, op text, '
     'version int, b int, e int, k int, m int, x int, PRIMARY KEY (t1, "c 1", c1))',
@@ -1027,7 +1075,10 @@ def test_a_later_batch_takes_no_more_pages(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("locked", ["ONLY t", "low"])
 def test_who_changes_the_table_is_waited_for(fresh: Connection, other: Connection, locked: str) -> None:
-    """The lock is awaited even if there is nothing new: otherwise the table would be judged by its former state."""
+    """A read waits for the lock of the table even if the log has no new rows.
+
+    Otherwise it would judge the table by a former state.
+    """
     followed(fresh, *PARTS)
     run(other, "BEGIN", f"LOCK TABLE {locked}")
     run(fresh, "SET lock_timeout = '100ms'")
@@ -1047,7 +1098,10 @@ def test_a_table_that_is_dropped_while_its_lock_is_waited_for(fresh: Connection,
 
 
 def test_a_reader_that_waited_reads_what_came_meanwhile(fresh: Connection, other: Connection) -> None:
-    """The rows are not those of the snapshot with which the call began to wait: they would be lost with the batch."""
+    """The snapshot with which the call began to wait must not be used.
+
+    The newer rows would be lost with the batch.
+    """
     followed(fresh)
     run(fresh, "UPDATE t SET note = 'old' WHERE id = 1")
     run(other, "BEGIN", "SELECT (feed_take_batch('copy', 'w')).number")
@@ -1066,7 +1120,10 @@ REWRITES = (
 
 @pytest.mark.parametrize("rewrite", REWRITES)
 def test_a_snapshot_from_before_the_table_was_written_anew(fresh: Connection, other: Connection, rewrite: str) -> None:
-    """The snapshot sees no rows, so all would be deleted from the copy; or it does not fit the present columns."""
+    """The snapshot does not fit the present columns, or sees no rows in the new file.
+
+    In the latter case all rows would be deleted from the copy.
+    """
     copy = followed(fresh)
     run(fresh, "UPDATE t SET note = 'x' WHERE id < 5")
     run(other, SNAPSHOT, "SELECT 1")
@@ -1080,7 +1137,10 @@ def test_a_snapshot_from_before_the_table_was_written_anew(fresh: Connection, ot
 
 
 def test_an_older_snapshot_does_not_go_on_after_a_newer_one(fresh: Connection, other: Connection) -> None:
-    """The batch would set rows back to what they were before a change that is never read again."""
+    """The first batch had a newer row.
+
+    The next batch would set it back for good, because the newer change is not read again.
+    """
     copy = followed(fresh)
     run(fresh, "BEGIN", *(f"UPDATE t SET note = 'x' WHERE id = {id}" for id in (1, 2)), "COMMIT")
     run(other, SNAPSHOT, "SELECT 1")
@@ -1094,7 +1154,7 @@ def test_an_older_snapshot_does_not_go_on_after_a_newer_one(fresh: Connection, o
 
 
 def test_a_row_from_before_a_truncate_that_committed_first(fresh: Connection, other: Connection) -> None:
-    """Rows inserted after a TRUNCATE by a transaction with a lower ID are read before its marker."""
+    """A transaction with a lower ID inserts a row after TRUNCATE. The row is read before the marker of the TRUNCATE."""
     copy = followed(fresh)
     run(other, "BEGIN", "SELECT pg_current_xact_id()")
     run(fresh, "TRUNCATE t")
