@@ -1,4 +1,7 @@
-"""Changes read by positions that the reader keeps, also on a standby; and what becomes of the log."""
+"""Changes read by positions that the reader keeps, also on a standby.
+
+Parts of a log, and readers of a log, are dropped.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -48,7 +51,7 @@ def test_a_position_of_ones_own(fresh: Connection, max_rows: int | None) -> None
 
 
 def test_no_older_snapshot_than_what_was_read(cluster: Cluster, fresh: Connection) -> None:
-    """The rest of a batch, by a snapshot that does not see its first part, would set rows back for good."""
+    """Reading the rest of a batch by a snapshot older than the first part's would set rows back for good."""
     prepare(fresh)
     copy, dsn = KeptCopy(), f"{cluster.dsn} dbname={fresh.info.dbname}"
     copy.follow(fresh)
@@ -58,7 +61,7 @@ def test_no_older_snapshot_than_what_was_read(cluster: Cluster, fresh: Connectio
         run(older, SNAPSHOT, "SELECT 1")
         run(late, "UPDATE t SET note = 'z'", "COMMIT")
         run(fresh, SNAPSHOT)
-        assert copy.step(fresh, 41)  # more than what the late transaction wrote, which comes first
+        assert copy.step(fresh, 41)  # the rows of the late transaction, which come first, and one more
         run(fresh, "COMMIT")
         with pytest.raises(Exception, match="this position is newer than the snapshot of this transaction"):
             copy.step(older)
@@ -76,7 +79,7 @@ def pair(server: Installation, edition_name: str) -> Iterator[tuple[Cluster, Sta
 
 
 def test_a_standby(pair: tuple[Cluster, Standby], edition_name: str) -> None:
-    """A copy is the table as the standby has it, at any time."""
+    """After each batch the copy equals the table on the standby, while the primary is written to."""
 
     def write(ended: threading.Event) -> None:
         with connect(pair[0].dsn) as connection:
@@ -105,7 +108,7 @@ def test_a_standby(pair: tuple[Cluster, Standby], edition_name: str) -> None:
 
 
 def test_a_log_by_parts_that_are_dropped(fresh: Connection) -> None:
-    """A copy continues after parts that its feed has passed are dropped. Without a part for new rows, writers fail."""
+    """A copy continues after parts are dropped that its feed has passed. Writers fail without a part for new rows."""
     run(fresh, *PARTITIONED)
     bound = int(value(fresh, "SELECT pg_current_xact_id()::text"))
     floor = (
@@ -119,7 +122,7 @@ def test_a_log_by_parts_that_are_dropped(fresh: Connection) -> None:
     copy.follow(fresh)
     while int(value(fresh, "SELECT pg_current_xact_id()::text")) < bound + 31:
         pass
-    assert state(fresh, WRITES[1]) == "23514"  # check_violation: no partition of relation found for row
+    assert state(fresh, WRITES[1]) == "23514"  # check_violation: the log has no partition for the row
     run(fresh, str(value(fresh, floor.format("second", bound + 30, 2**47))), *WRITES[:3])
     copy.follow(fresh)
     run(fresh, WRITES[1])

@@ -1,4 +1,4 @@
-"""inorder tail --changes: its output makes a copy of the table, even if it is killed."""
+"""inorder tail --changes: a copy made from its output equals the table, even if the tool is killed."""
 
 import csv
 import io
@@ -34,8 +34,8 @@ pytestmark = pytest.mark.server
 CHANGES = ("t", "--changes", "--position", "p")
 POLL = ("--follow", "--interval", "20ms")
 KILLS = 20 if LONG_RUN else 4
-ROWS = 30_000  # in one batch
-BEGUN = 1_000_000  # bytes of it
+ROWS = 30_000  # number of rows in one batch
+BEGUN = 1_000_000  # number of bytes after which the run stops within the batch
 STEPS = (
     "INSERT INTO t VALUES (21, 'new')", "UPDATE t SET note = 'second' WHERE id <= 10", "DELETE FROM t WHERE id = 3",
     "UPDATE t SET id = id + 60 WHERE id BETWEEN 5 AND 7", "TRUNCATE t; INSERT INTO t VALUES (1, 'after')",
@@ -85,7 +85,7 @@ def test_each_batch_makes_a_copy(tail: Tail, fresh: Connection) -> None:
     copies = {"json": Copy(), "csv": Copy()}
     for number, step in enumerate(("", *STEPS)):
         run(fresh, *step.split("; "))
-        # A batch of CSV has the changes of several steps.
+        # The output as CSV is read less often, so one batch has the changes of several steps.
         for form, read in (("json", of_json), ("csv", of_csv))[: 2 if LONG_RUN or number in (0, 2, 5, 7) else 1]:
             rows = read(tail("t", "--changes", "--position", form, "--format", form))
             assert (rows[0][0] == "resync") == (number in (0, 5, 7))
@@ -96,7 +96,7 @@ def test_each_batch_makes_a_copy(tail: Tail, fresh: Connection) -> None:
 
 @pytest.mark.editions
 def test_batches_of_few_rows_are_all_delivered(tail: Tail, fresh: Connection) -> None:
-    """A batch has fewer rows than the log where a key changed twice: that is no sign of the end."""
+    """Where a key changed more than once, a batch has fewer rows than the log. Such a batch is not the last one."""
     assert copied(of_json(tail(*CHANGES))).rows == Copy().table_now(fresh)
     for note in range(9):
         run(fresh, f"UPDATE t SET note = '{note}' WHERE id < 4")
@@ -118,7 +118,7 @@ def test_arrow_and_parquet_have_the_same_columns(tail: Tail, fresh: Connection) 
         if LONG_RUN or number % 3 == 0:
             tail(*files, "--batch-rows", "5")
     rows = parquet.read_table(tail.folder / "files").to_pylist()
-    # Files are ordered by version rather than by name.
+    # The version, not the name of the file, gives the order.
     rows.sort(key=lambda row: (row["version"], ("resync", "delete", "upsert").index(row["op"])))
     assert copied([change(row) for row in rows]).rows == Copy().table_now(fresh)
     streamed = pa.ipc.open_stream(tail.written(*CHANGES, "--format", "arrow")).read_all()
@@ -126,7 +126,7 @@ def test_arrow_and_parquet_have_the_same_columns(tail: Tail, fresh: Connection) 
     assert copied([change(row) for row in streamed.to_pylist()]).rows == Copy().table_now(fresh)
 
 
-# Equal keys that are written differently: the type, the former key, the present key.
+# Equal keys that are written differently: type, former key, present key.
 EQUAL = (("numeric", "1.0", "1.00"), ("float8", "0", "-0"), ("interval", "1 day", "24:00"), ("bpchar", "a", "a "))
 SWAPS = "UPDATE t SET id = '{1}'", "UPDATE t SET id = '{0}', note = 'x'", "UPDATE t SET id = '{1}', note = 'y'"
 
@@ -136,7 +136,7 @@ SWAPS = "UPDATE t SET id = '{1}'", "UPDATE t SET id = '{0}', note = 'x'", "UPDAT
 def test_the_documented_copy_takes_equal_keys(
     fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
-    """The command of docs/changes.md, for a key of another type."""
+    """The command of docs/changes.md, with another type of the key."""
     kind, *keys = equal
     program = text("docs/changes.md").partition("<<'EOF'\n")[2].partition("EOF\n")[0]
     (tmp_path / "apply.sql").write_text(program.replace("customers_copy", "t_copy").replace("::int", f"::{kind}"))
@@ -153,7 +153,7 @@ def test_the_documented_copy_takes_equal_keys(
 def test_a_lake_takes_equal_keys(
     fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
-    """The view of docs/lake.md; and one that only compares versions, as dlt and ClickHouse do."""
+    """The view of docs/lake.md, and a view that compares only versions, as dlt and ClickHouse do."""
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("adbc_driver_postgresql")
     kind, *keys = equal
@@ -175,7 +175,10 @@ def test_a_lake_takes_equal_keys(
 
 @pytest.mark.editions
 def test_columns_of_the_names_of_ours(tail: Tail, fresh: Connection) -> None:
-    """The same holds if a type of the user's is written as text, for which columns are listed."""
+    """A column of the table may be named like one of ours.
+
+    One value is written as text, for which columns are listed.
+    """
     run(fresh, "CREATE TYPE mood AS ENUM ('good', 'bad')", "CREATE TABLE u (op int PRIMARY KEY, version mood, op_ int)",
         "INSERT INTO u VALUES (1, 'bad', 7)", "SELECT changes_enable('u')")  # fmt: skip
     (marker, row) = map(json.loads, tail("u", "--changes", "--position", "u").splitlines())
@@ -244,7 +247,10 @@ def test_a_copy_over_kills(tail: Tail, cluster: Cluster, fresh: Connection, comm
 
 
 def test_a_batch_that_is_cut_off_comes_whole(tail: Tail, fresh: Connection) -> None:
-    """When it is read again, its rows differ: the former rows are cut off the file, which the next run continues."""
+    """The rows differ when the batch is read again.
+
+    The former rows are cut off the file, and the next run continues it.
+    """
     run(fresh, f"INSERT INTO t SELECT n, repeat('x', 40) FROM generate_series(100, {ROWS}) AS n")
     out = tail.folder / "out"
     with tail.started(*CHANGES, *POLL, to="out", held_after=[BEGUN, 2 * BEGUN]) as running:
@@ -253,7 +259,7 @@ def test_a_batch_that_is_cut_off_comes_whole(tail: Tail, fresh: Connection) -> N
         run(fresh, "UPDATE t SET note = 'after' WHERE id < 10")
         running.send_signal(signal.SIGCONT)
         wait_for(running.is_stopped)
-        assert out.stat().st_size < 1.5 * BEGUN  # written twice, and the first half taken back
+        assert out.stat().st_size < 1.5 * BEGUN  # the rows were written twice; those of the first time were cut off
         running.kill()
         running.wait(PATIENCE)
     tail.appended(*CHANGES)
@@ -263,7 +269,10 @@ def test_a_batch_that_is_cut_off_comes_whole(tail: Tail, fresh: Connection) -> N
 
 
 def test_what_a_batch_begins_with_is_saved_again(tmp_path: Path) -> None:
-    """The batch begins differently when read again: its beginning identifies the output after a kill."""
+    """After a kill, the beginning of a batch identifies it in the output.
+
+    It may differ when the batch is read again.
+    """
     with PositionFile(tmp_path / "p") as file:
         request = Request(dsn="", table="t", position=tmp_path / "p", feed=None, changes=True)
         source = ChangesSource(request, "t", file, State("d", "t", {"transactions": "{}"}), lambda: None)
@@ -275,7 +284,7 @@ def test_what_a_batch_begins_with_is_saved_again(tmp_path: Path) -> None:
 
 
 def test_the_view_of_a_lake(tail: Tail, fresh: Connection) -> None:
-    """That of docs/lake.md, whose table has the same key."""
+    """The view of docs/lake.md. Its table has the same key as the table of the test."""
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("adbc_driver_postgresql")
     (view,) = (block.text for block in blocks("docs/lake.md") if block.text.startswith("CREATE VIEW"))
@@ -292,7 +301,7 @@ def test_the_view_of_a_lake(tail: Tail, fresh: Connection) -> None:
 def test_clickhouse_takes_equal_keys(
     fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
-    """The table and the query of docs/lake.md, in a ClickHouse within this process."""
+    """The table and the query of docs/lake.md, in ClickHouse, which runs within this process."""
     chdb = pytest.importorskip("chdb", reason="pip install chdb, 0.5 GB, runs this")
     pytest.importorskip("adbc_driver_postgresql")
     kind, *keys = equal

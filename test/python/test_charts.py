@@ -1,4 +1,4 @@
-"""Line charts: where things are, that no text can be markup, and that colours are the page's."""
+"""Line charts: the places of lines and labels, names that look like markup, and the colours of the page."""
 
 import re
 from collections.abc import Callable

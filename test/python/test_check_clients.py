@@ -1,4 +1,4 @@
-"""The readers of docs/clients/check, each in its language, and their tests: each is found to lose rows."""
+"""The readers of docs/clients/check, and their tests, in each language: each is found to lose rows."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def require_built(language: str) -> None:
 
 @pytest.fixture
 def on_tcp(server: Installation, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A connection string by TCP, for the driver of Java, which has no sockets of Unix."""
+    """A connection string for TCP: the driver of Java does not support Unix sockets."""
     require_built("java")
     port = str(free_port())
     monkeypatch.setattr(cluster_module, "PORT", port)
@@ -62,7 +62,7 @@ def test_a_reader_is_found_to_lose_rows(
     server: Installation, tmp_path: Path, language: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_built(language)
-    monkeypatch.setenv("PATH", f"{server.bindir}:{os.environ['PATH']}")  # psql
+    monkeypatch.setenv("PATH", f"{server.bindir}:{os.environ['PATH']}")  # the reader runs psql
     (record,) = json.loads(checked(server, tmp_path, language))
     assert "lost" in record["faults"]
 
@@ -73,7 +73,7 @@ def test_a_reader_in_java_is_found_to_lose_rows(server: Installation, tmp_path: 
 
 
 def fails(command: Sequence[str | Path], folder: Path, server: Installation) -> None:
-    """The test of the reader fails, and prints the verdict."""
+    """Run the test of the reader. It must fail, and print the verdict."""
     tool = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{tool}:{os.environ['PATH']}", "PG_CONFIG": str(server.bindir / "pg_config")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

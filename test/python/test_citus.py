@@ -1,6 +1,6 @@
-"""Tables that Citus has distributed, on three nodes: numbers, refusals, and preparation.
+"""Tables distributed by Citus over three nodes: numbers, refusals and preparation.
 
-script/citus runs these on a server that has Citus; elsewhere they are skipped.
+script/citus runs these tests on a server that has Citus; elsewhere they are skipped.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ from world.sql import run, value
 
 pytestmark = MARKS
 
-# Rows in a shard with another number than the transaction that inserted them there, which is in the row header.
+# Rows of a shard whose number is not the ID of the transaction in their header, which inserted them in the shard.
 WRONG = "SELECT count(*) FROM {} WHERE xact <> xmin::text::bigint"
 TRIGGERS = "SELECT count(*) FROM pg_trigger WHERE tgrelid = '{}'::regclass AND tgname LIKE 'zz_inorder_%'"
 
@@ -23,7 +23,10 @@ TRIGGERS = "SELECT count(*) FROM pg_trigger WHERE tgrelid = '{}'::regclass AND t
 
 
 def insert_in_every_way(connection: Connection, table: str) -> int:
-    """Insert rows in each way in which numbers could be made elsewhere, or too early; returns their count."""
+    """Insert rows in each way in which their numbers could be made on another node, or too early.
+
+    Returns how many rows were inserted.
+    """
     run(
         connection, f"INSERT INTO {table} (tenant, n) VALUES (1, 'a')",
         f"INSERT INTO {table} (tenant, n) SELECT g, 'b' FROM generate_series(1, 20) AS g",
@@ -37,7 +40,8 @@ def insert_in_every_way(connection: Connection, table: str) -> int:
     for plans in ("force_custom_plan", "force_generic_plan"):
         run(connection, f"SET plan_cache_mode = {plans}", *[f"EXECUTE p({n})" for n in range(10)])
         run(connection, *[f"SELECT add_{table}({n})" for n in range(10)])
-    # The first statement is pushed down to the shards, the second passes its rows through the coordinator.
+    # Citus pushes the first statement down to the shards. The rows of the second statement pass through the
+    # coordinator.
     run(connection, f"INSERT INTO {table} (tenant, n) SELECT tenant, 'f' FROM {table} WHERE n = 'b'")
     run(connection, f"INSERT INTO {table} (tenant, n) SELECT tenant, 'g' FROM {table} WHERE n = 'b' LIMIT 10")
     run(connection, "BEGIN", *[f"INSERT INTO {table} (tenant, n) VALUES ({n}, 'h')" for n in range(10)], "COMMIT")
@@ -62,7 +66,10 @@ def test_a_savepoint_has_no_number_of_its_own(nodes: Nodes, coordinator: Connect
 
 
 def test_a_default_has_the_number_of_another_node(nodes: Nodes, coordinator: Connection, tmp_path: Path) -> None:
-    """Therefore such a default is refused, and the guard of a shard refuses rows with its numbers."""
+    """Citus evaluates such a default elsewhere.
+
+    Therefore it is refused, and the guard of a shard refuses rows with its numbers.
+    """
     run(
         coordinator, "DROP TABLE IF EXISTS defaults",
         "CREATE TABLE defaults (id int PRIMARY KEY, xact bigint DEFAULT xact_id())", "CREATE INDEX ON defaults (xact)",
@@ -92,7 +99,7 @@ def test_the_table_itself_is_refused(nodes: Nodes, coordinator: Connection, even
 @pytest.mark.parametrize(("distribute", "refusal"), [
     ("SELECT create_reference_table('late')", "distributed by Citus"),
     ("SELECT create_distributed_table('late', 'id', colocate_with => 'none')", "distributed by Citus"),
-    # The table becomes the shard, and its triggers go to another one, which has its name.
+    # Citus makes the table a shard, and moves its triggers to a new table with the table's name.
     ("SELECT citus_add_local_table_to_metadata('late')", "has lost the guard"),
 ])  # fmt: skip
 def test_one_that_is_distributed_later_is_refused(coordinator: Connection, distribute: str, refusal: str) -> None:

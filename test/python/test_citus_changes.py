@@ -1,6 +1,6 @@
 """Changes of a Citus cluster while Spark and the tool read its shards.
 
-Nodes come and go, tables are recreated, shards return, and many move at once. script/citus runs these tests if
+Nodes come and go, tables are recreated, shards return, and many shards move at once. script/citus runs these tests if
 script/engines has installed Spark; otherwise they are skipped.
 """
 
@@ -189,7 +189,7 @@ def has_writers(worker: Connection, shard: str) -> bool:
 
 @contextmanager
 def another_worker(nodes: Nodes, coordinator: Connection) -> Iterator[Nodes]:
-    """The nodes and one more while the block lasts; shards on it must have been moved away by then."""
+    """The nodes, with one more worker while the block lasts. At the end, its shards are moved to other nodes."""
     with Cluster(server_with_citus()) as cluster:
         start(cluster)
         with connect(cluster.dsn) as connection:
@@ -197,7 +197,7 @@ def another_worker(nodes: Nodes, coordinator: Connection) -> Iterator[Nodes]:
             allow_output_plugin(connection)
         where = (host(cluster), int(PORT))
         coordinator.execute("SELECT citus_add_node(%s, %s)", where)
-        run(coordinator, "SELECT replicate_reference_tables('block_writes')")  # tables of other tests
+        run(coordinator, "SELECT replicate_reference_tables('block_writes')")  # reference tables of other tests
         try:
             yield Nodes(nodes.coordinator, (*nodes.workers, cluster))
         finally:
@@ -230,8 +230,8 @@ def test_a_node_that_is_added(nodes: Nodes, coordinator: Connection, query: Quer
             query.restart()
             query.run()
             assert query.delivered() == stored(coordinator, query.table)
-            query.offsets = query.offsets[-1:]  # earlier batches cannot be read again after their place is gone
-            query.restart()  # it releases the places of batches that it has just read again
+            query.offsets = query.offsets[-1:]  # earlier batches cannot be read again once their place is gone
+            query.restart()  # after a restart the last batch is read again, and its places are released
             move_to(coordinator, query.table, host(nodes.workers[0]))
             prepare(nodes, tmp_path, query.table)
             query.run()
@@ -251,10 +251,10 @@ def test_a_node_that_is_down(nodes: Nodes, coordinator: Connection, query: Query
         read = pool.submit(query.delivered)
         time.sleep(2)
         assert not read.done()
-        start(nodes.workers[0])  # in this thread: the server ends with the thread that starts it
+        start(nodes.workers[0])  # not in the pool's thread: the server would end with that thread
         rows = read.result()
     query.run()
-    with connect(nodes.dsn) as again:  # the other session still has connections to the former node
+    with connect(nodes.dsn) as again:  # the session of the fixture still has connections to the stopped node
         insert(again, query.table, "b")
         query.run()
         assert rows < query.delivered() == stored(again, query.table)

@@ -1,6 +1,6 @@
-"""The shards of a table that Citus has distributed, in Spark: one stream, also while they are moved and split.
+"""The shards of a table that Citus has distributed, as one stream in Spark, also while shards are moved and split.
 
-script/citus runs these where script/engines has installed Spark; elsewhere they are skipped.
+script/citus runs these tests if script/engines has installed Spark; otherwise they are skipped.
 """
 
 import itertools
@@ -74,7 +74,7 @@ def test_a_query_goes_on_elsewhere(
     assert query.delivered() == stored(coordinator, query.table)
     with pytest.raises(InputError, match="was moved or split between these offsets"):
         query.batch(query.offsets[0], query.offsets[-1])
-    # A batch that was handed over stays complete after the old shard is gone.
+    # A batch that contains a handover can be read again after the old shard is gone.
     run(coordinator, "CALL citus_cleanup_orphaned_resources()")
     (handover,) = [ends for ends in itertools.pairwise(query.offsets) if ends[0].keys() != ends[1].keys()]
     query.restart()
@@ -95,7 +95,7 @@ def test_what_is_available_now(nodes: Nodes, coordinator: Connection, query: Que
     coordinator.execute(insert, ["far too late"])
     query.run()
     kinds = Counter(name[0] for name in query.delivered())
-    assert (kinds["a"], kinds["f"]) == (200, 0) and 0 < kinds["t"] < 200  # the rows of the shard that was moved
+    assert (kinds["a"], kinds["f"]) == (200, 0) and 0 < kinds["t"] < 200  # only rows of the shard that was moved
     query.restart()
     query.run()
     assert query.delivered() == stored(coordinator, query.table)
@@ -136,11 +136,11 @@ def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, query: Quer
 def test_the_old_place_is_kept_until_it_is_read(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path
 ) -> None:
-    """Citus, which would remove the shard, waits for a running query."""
+    """A running query keeps Citus from removing the old shard."""
     insert = INSERT.format(query.table).encode()
     coordinator.execute(insert, ["a"])
     move(coordinator, query.table)
-    query.run(max_rows=20)  # the new shard is not readable yet, thus there is no handover
+    query.run(max_rows=20)  # the new shard is not readable yet, so there is no handover
     run(coordinator, "CALL citus_cleanup_orphaned_resources()")
     prepare(nodes, tmp_path, query.table)
     query.run()

@@ -1,7 +1,7 @@
-"""Tables that Citus has distributed, without Citus: a stand-in creates the catalog by which they are recognized.
+"""Tables distributed by Citus, without Citus: a stand-in creates the catalog by which such tables are recognized.
 
-The extension reads one table of Citus and calls nothing of it. So an extension of that name with that table is all that
-these tests need; test_citus.py has the real one.
+The extension reads one table of Citus, and calls none of its functions. These tests therefore only need an extension
+with that name and that table. test_citus.py uses Citus itself.
 """
 
 import json
@@ -38,7 +38,7 @@ from world.sql import value
 pytestmark = pytest.mark.server
 
 CONTROL = "default_version = '1.0'\nrelocatable = false\nschema = pg_catalog\n"
-# Like Citus, it is created in a schema of its own first, because nothing can be created in pg_catalog.
+# Nothing can be created in pg_catalog. Like Citus, the stand-in is therefore created in a schema of its own first.
 SCRIPT = """
 CREATE SCHEMA stand_in;
 CREATE TABLE stand_in.pg_dist_partition (logicalrelid regclass NOT NULL, partmethod "char" NOT NULL);
@@ -242,7 +242,7 @@ def test_a_count_of_shards_that_are_moved_meanwhile(monkeypatch: pytest.MonkeyPa
 
 
 def asking(listener: socket.socket, sent: list[bytes]) -> None:
-    """A server that asks everybody for a password in clear text, and records it, until it is closed."""
+    """A server that asks each client for a password in clear text, and records it. It runs until it is closed."""
     while True:
         try:
             client, _ = listener.accept()
@@ -302,7 +302,10 @@ def test_a_dry_run_prints_sql_and_nothing_else(monkeypatch: pytest.MonkeyPatch) 
 def test_a_shard_is_followed_when_its_old_place_is_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], readable: bool
 ) -> None:
-    """A premature handover is reported once by a run that stays, and ends other runs; later it succeeds."""
+    """While the old place is written to, a run that follows reports it once, and a run that ends fails.
+
+    The handover succeeds when the old place is no longer written to, and the new place is readable.
+    """
     was, new = Shard(1, "public.t_1", 1, "w", 5432), Shard(1, "public.t_1", 2, "v", 5432)
 
     def handed_over(*_: object) -> list[dict[str, object]]:

@@ -1,6 +1,6 @@
-"""The shards of a table that Citus has distributed, as one stream and one count, also while they are moved and split.
+"""The shards of a table that Citus has distributed, as one stream and one count, also while shards are moved and split.
 
-script/citus runs these on a server that has Citus; elsewhere they are skipped.
+script/citus runs these tests on a server that has Citus; elsewhere they are skipped.
 """
 
 import itertools
@@ -161,7 +161,7 @@ def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, events: str
 def test_one_who_still_writes_to_the_old_place(
     nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
 ) -> None:
-    """The reader waits for the writer and reads its rows, because it then leaves the old place for good."""
+    """The reader leaves the old place for good, so it must first wait for the writer, and read the writer's rows."""
     prepare(nodes, tmp_path, events)
     tail = tool(nodes, tmp_path, "tail")
     insert = f"INSERT INTO {events} (tenant, n) SELECT g, %s || g FROM generate_series(1, 100) AS g"
@@ -237,9 +237,9 @@ def test_partitions(nodes: Nodes, coordinator: Connection, events: str, tmp_path
 
 
 def test_a_shard_that_was_moved_twice(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
-    """Rows that were copied include rows that the reader has not read: it is refused, so no row is lost silently.
+    """The reader is refused, because rows were copied that it has not read: no row is lost silently.
 
-    The reader keeps the first place, which Citus would remove before it moves a shard again.
+    While the reader runs, it keeps the first place, which Citus would otherwise remove before it moves the shard again.
     """
     prepare(nodes, tmp_path, events)
     tail = tool(nodes, tmp_path, "tail")

@@ -1,4 +1,4 @@
-"""The commands: help, clear errors with exit code 2, and a whole small demo."""
+"""The commands: their help, clear errors with exit code 2, and a small demo from start to end."""
 
 import csv
 import json
@@ -115,7 +115,7 @@ def test_the_hint_brings_an_extra_from_where_the_tool_came(
 def test_the_hint_keeps_the_extras_that_pipx_has_installed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: str
 ) -> None:
-    """Otherwise `pipx reinstall` would leave them out."""
+    """Without them in the HINT, reinstalling with pipx would remove these extras."""
     (tmp_path / "pipx_metadata.json").write_text(json.dumps({"main_package": {"package_or_url": asked}}))
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert "[advise,demo]'" in sources.installer("advise")
@@ -143,7 +143,7 @@ def test_help_is_a_command_too(tmp_path: Path) -> None:
 
 def test_documents_name_options_that_exist() -> None:
     groups: list[click.Command] = [cli]
-    options = {"--no-locale", "--relation", "--stats", "--help"}  # options of initdb, pg_waldump and every command
+    options = {"--no-locale", "--relation", "--stats", "--help"}  # options of other programs, and of every command
     options |= set(re.findall(r"^#   (--[a-z]+) ", (ROOT / "script" / "test").read_text(), re.MULTILINE))
     while groups:
         command = groups.pop()
@@ -188,7 +188,7 @@ def test_standard_streams_and_bytes_of_a_shell(tmp_path: Path, command: str, cod
 
 @pytest.mark.parametrize("rows", [LEAST_ROWS, 10_000, 16_000, MOST_ROWS])
 def test_an_interrupted_demo_can_be_resumed(rows: int) -> None:
-    """The experiments allow all values of the demo's options: otherwise its plan would count as damaged."""
+    """The experiments accept all values of the demo's options. Otherwise they would call the demo's plan damaged."""
     for settings in ((1, 1, 1), (MOST_SECONDS, MOST_ROUNDS, MOST_READING)):
         for plan in plans(rows, *settings):
             kept = type(plan).read(plan.as_dict())
@@ -203,13 +203,13 @@ DEMO_FILES = ["inorder-demo-reader.jsonl", "inorder-demo.jsonl", "inorder-report
 def test_a_small_demo_from_start_to_end(
     tmp_path: Path, server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Measurements have some inserts instead of a second, which would take all of the processors' time."""
+    """A measurement has a number of inserts instead of a second, during which it would use all processors."""
     monkeypatch.setattr("inorder.commands.demo.InsertPlan", partial(InsertPlan, inserts=1000))
     for name, there in surroundings(server, shared_folder).items():
         monkeypatch.setenv(name, there)
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.chdir(tmp_path)
-    # Writers and readers take as much CPU time as there is: on one core half of it.
+    # Writers and readers use all CPU time that they get: on one core this is half as much.
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
     try:
@@ -233,7 +233,7 @@ def test_a_small_demo_from_start_to_end(
 
     again = inorder("lab", "report", "inorder-demo.jsonl", "--format", "csv", folder=tmp_path)
     tables = Counter(row["table"] for row in csv.DictReader(StringIO(again.stdout)))
-    # Six kinds for each size, their details, and the model.
+    # Rows of a table: six kinds of key for each size, their details, and the model.
     assert sorted(tables.values()) == [6] * 6
     page = (tmp_path / "inorder-report.html").read_text()
     assert "Losing rows: 16 writers, 1 s" in page and "Inserting into a table of 32,000 rows" in page
@@ -273,13 +273,13 @@ def test_ctrl_c_at_any_moment_leaves_nothing(
         DEMO, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         env=surroundings(server, shared_folder),
     ) as demo:  # fmt: skip
-        wait_for(lambda: cpu_seconds(demo.pid) >= 0.1)  # Python has started
+        wait_for(lambda: cpu_seconds(demo.pid) >= 0.1)  # wait until Python has started
         time.sleep(moment)
         demo.send_signal(signal.SIGINT)
         time.sleep(0.05)
         demo.send_signal(signal.SIGINT)
         _, err = demo.communicate(timeout=PATIENCE)
-    assert demo.returncode in (130, -signal.SIGINT), err  # the latter while commands are loaded
+    assert demo.returncode in (130, -signal.SIGINT), err  # the signal ends Python itself while commands are loaded
     assert list(shared_folder.iterdir()) == []
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".partial"]
 
@@ -338,7 +338,7 @@ printf '%s = %s\\n' BINDIR {folder} SHAREDIR /s PKGLIBDIR /l INCLUDEDIR-SERVER /
 """
 
 
-@pytest.mark.usefixtures("on_a_disk")  # without room for 10 M rows, another error comes first
+@pytest.mark.usefixtures("on_a_disk")  # in memory there may be too little room for 10 M rows, which is another error
 @pytest.mark.parametrize(
     ("version", "message"),
     [
@@ -427,7 +427,7 @@ def test_the_help_of_a_group_shows_each_summary_whole_and_loads_no_command(words
     assert output and "..." not in output
     assert not {"numpy", "psycopg", "jinja2", "inorder.tail.command"} & set(output.split())
     assert isinstance(group, Group)
-    for name, summary in group.summaries(click.Context(group)) if words else ():  # otherwise they are shorter
+    for name, summary in group.summaries(click.Context(group)) if words else ():  # at the top level they are shorter
         assert group.commands[name].get_short_help_str(1000).startswith(summary.removesuffix(".")), name
 
 
@@ -450,7 +450,10 @@ def test_what_is_tried_again_does_not_pause_after_the_last_try(monkeypatch: pyte
 def test_what_no_server_answers_ends_in_a_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The laboratory is an exception: its long runs are not repeated for the sake of a traceback."""
+    """An answer that no server gives causes an error of one line.
+
+    The laboratory shows a traceback: nobody should have to repeat a long run to get it.
+    """
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setattr("inorder.cli.cli", lambda **_: lines(b"\x1b"))  # type: ignore[arg-type]
     with pytest.raises(SystemExit, match=r"^1$"):

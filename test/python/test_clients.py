@@ -1,4 +1,4 @@
-"""The consumers of docs/clients: killed, cut off and stopped under load, each row arrives exactly once."""
+"""The consumers of docs/clients, killed, cut off and stopped under load: each row arrives exactly once."""
 
 import json
 import os
@@ -28,11 +28,11 @@ COMMANDED = {
     language: pytest.param(language, marks=pytest.mark.skipif(bool(reason := missing(language)), reason=reason or ""))
     for language in COMMANDS
 }
-DIRECT = [COMMANDED[language] for language in COMMANDS if language != "java"]  # its driver knows no sockets of Unix
+DIRECT = [COMMANDED[language] for language in COMMANDS if language != "java"]  # its driver has no Unix sockets
 POOLED = list(COMMANDED.values())
 only_in_script_clients = pytest.mark.skipif("INORDER_TEST_CLIENTS" not in os.environ, reason="script/clients runs it")
-# Through a pooler no statement may be prepared by name. The Python programs say so themselves, pg for Node and
-# query_typed() of Rust prepare none.
+# Settings with which a driver prepares no statement by name, which would fail behind a pooler. The Python programs
+# contain this setting; pg for Node and query_typed() of Rust prepare no statement by name.
 UNPREPARED = {"go": {"default_query_exec_mode": "exec"}, "java": {"prepareThreshold": "0"}}
 BATCH = "SELECT number FROM feed_batches WHERE dead_since IS NULL"
 
@@ -87,10 +87,10 @@ def test_several_consumers(shop: Shop, key: str | None, tmp_path: Path) -> None:
                 wait_for(lambda: shop.waiting("mail"))
                 (gone,) = (worker for worker in workers if worker.command[-1] == holder(shop))
                 gone.kill()
-                gone.start()  # under its name it gets its batch again
+                gone.start()  # started under the same name, the worker gets its batch again
                 shop.end_sessions(shop.waiting("mail"))
             shop.wait_for_more()
-        # A batch whose answer was lost is in the sink, and comes again.
+        # A batch that was stored, but whose answer was lost, comes again.
         wait_for(lambda: len(shop.arrived()) == len(shop.committed) and shop.unfinished() == 0)
         assert [worker.stop() for worker in workers] == [0, 0, 0]
     finally:
@@ -138,7 +138,7 @@ def check(shop: Shop, consumer: Consumer, *steps: Callable[[Shop, Consumer], Non
 
 
 def test_a_row_that_a_deferred_constraint_refuses_is_a_dead_letter(shop: Shop) -> None:
-    """The row is refused before the commit, which would lose the rest of the batch with it."""
+    """The row must be refused before the commit: an error of the commit would lose the rest of the batch, too."""
     shop.sink.execute("ALTER TABLE mails ADD UNIQUE (body) DEFERRABLE INITIALLY DEFERRED")
     rows = json.dumps([{"body": body} for body in ("a", "b", "a", "c")])
     assert value(shop.sink, "SELECT store_batch(1, %s, 2)", rows) == 1
@@ -175,8 +175,8 @@ def kill_before_store(shop: Shop, consumer: Consumer) -> None:
 
 
 def stop_in_mid_batch(shop: Shop, consumer: Consumer) -> None:
-    # A session left by a killed consumer must not be taken for the waiting one: the new one may not have its handler
-    # yet.
+    # Wait for a session of the new process, which may not have set its signal handler before. A session that a killed
+    # process has left must not be taken for it.
     consumer.kill()
     shop.end_sessions(shop.sessions("mail"))
     consumer.start()
@@ -237,12 +237,12 @@ def check_the_end(shop: Shop, consumer: Consumer, dead: str, refused: list[str])
 
 @pytest.mark.editions
 def test_a_worker_that_waits_holds_nothing(shop: Shop) -> None:
-    """No transaction with a transaction ID is open, hence no lock on the feed; it returns as soon as there are rows."""
+    """The waiting transaction has no ID, hence no lock on the feed. The wait ends as soon as there are rows."""
     with connect(f"{shop.cluster.dsn} dbname=shop") as worker, ThreadPoolExecutor(1) as pool:
         taken = pool.submit(lambda: worker.execute("CALL take_batch('one')").fetchall())
         state = (
             "SELECT backend_xid FROM pg_stat_activity WHERE pid = %s AND query LIKE 'CALL%%' AND state = 'active' "
-            "AND wait_event_type IN ('Extension', 'Timeout')"  # in feed_wait(), after a look
+            "AND wait_event_type IN ('Extension', 'Timeout')"  # in feed_wait(), after it has looked for rows
         )
         wait_for(lambda: shop.source.execute(state.encode(), [worker.info.backend_pid]).fetchall() == [(None,)])
         (key,) = shop.insert(shop.source, ["new"])
@@ -284,7 +284,7 @@ def test_a_consumer_is_short(path: Path) -> None:
 
 
 LIBPQ = ("connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout")
-# The settings that notice a server that vanished silently, by the suffix of a program.
+# The settings by which a program notices that the server has vanished silently, by suffix.
 NOTICED = {
     ".py": LIBPQ,
     ".go": ("Timeout:  ", "KeepAliveConfig{", "IPPROTO_TCP, 18, 20000"),
@@ -294,7 +294,7 @@ NOTICED = {
     ".cs": ("Timeout=", "Command Timeout=", "Tcp Keepalive=true", "Tcp Keepalive Time=", "Tcp Keepalive Interval="),
     "stream.go": ("QueryRowContext(ctx,",),
 }
-# The settings whose sum is the number of seconds after which a program notices a silent network, and their units.
+# The settings whose sum is the time after which a program notices a silent network, and the unit of each in seconds.
 AFTER = {
     ".java": [(r'"socketTimeout", "(\d+)"', 1.0)],
     ".mjs": [(r"query_timeout: (\d+)", 0.001)],
@@ -305,7 +305,7 @@ AFTER = {
     "stream.go": [(r"context\.WithTimeout\(context\.Background\(\), (\d+)\*time\.Second\)", 1.0)],
 }
 MOST_SECONDS = 30
-# The code that opens a connection, which is in one place of each program.
+# Calls that open a connection. Each program has one such call.
 OPENED = "|".join((
     r"psycopg\.connect\(", r"AsyncConnection\.connect\(", r"create_engine\(", r"getConnection\(",
     r"\w+\.connect\(NoTls", r"new pg\.(?:Client|Pool)\(", r"new NpgsqlConnection\(", r"OpenDB\(", r"sql\.Open\(",
@@ -313,7 +313,7 @@ OPENED = "|".join((
 
 
 def test_every_documented_program_notices_a_silent_network() -> None:
-    """The readers in check/ have a server on their own machine, which inorder lab check starts and stops."""
+    """The readers in check/ are left out: inorder lab check starts their server on the same machine."""
     faults = []
     for path in sorted((*FOLDER.glob("*.*"), *(FOLDER / "http").glob("*.*"))):
         if path.suffix in (".md", ".sql"):
@@ -321,7 +321,7 @@ def test_every_documented_program_notices_a_silent_network() -> None:
         kind = path.name if path.name in NOTICED else path.suffix
         content = path.read_text()
         opened = len(re.findall(OPENED, content))
-        if path.stem == "worker_django":  # its settings open it: see orm.md
+        if path.stem == "worker_django":  # Django opens connections by its settings: see orm.md
             content = (FOLDER / "orm.md").read_text().partition("# django: settings of the database")[2]
             opened += 1
         faults += [f"{path.name} lacks {name}" for name in NOTICED[kind] if name not in content]
@@ -336,7 +336,10 @@ def test_every_documented_program_notices_a_silent_network() -> None:
 
 @only_in_script_clients
 def test_consumers_notice_a_silent_network(shop: Shop, tmp_path: Path) -> None:
-    """All consumers wait at once for most of a minute: the host is gone, and comes back at the same address."""
+    """All consumers wait at the same time, for most of a minute.
+
+    The host vanishes, and comes back at the same address.
+    """
     with far_server(shop.cluster) as server:
         consumers = [of_far_server(server, language, tmp_path) for language in COMMANDS if not missing(language)]
         try:
@@ -368,7 +371,7 @@ def of_far_server(server: FarServer, language: str, folder: Path) -> Consumer:
 
 
 def has_stored(shop: Shop, consumer: Consumer) -> bool:
-    """Insert a row; True if the consumer stores one more batch."""
+    """Insert a row; True if the consumer has stored one more batch a moment later."""
     stored = consumer.log.read_text().count("stored") if consumer.log.exists() else 0
     shop.insert(shop.source, ["for anybody"])
     time.sleep(0.05)

@@ -1,4 +1,7 @@
-"""The clock is set back an hour while a call waits: no call waits longer. Also a list of code that reads the clock."""
+"""The clock is set back by an hour while a call waits: no call waits longer.
+
+A list has all code that reads the clock.
+"""
 
 import re
 import signal
@@ -26,7 +29,7 @@ from tail_runs import environment, insert, make_table
 from waiting import PATIENCE, wait_for
 from world.sql import value
 
-# The SQL edition waits by pg_sleep().
+# True if a call waits. The SQL edition waits by pg_sleep(), the C extension by a wait event of type Extension.
 WAITS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type IN ('Extension', 'Timeout') AND query ~ %s"
 
 
@@ -59,7 +62,7 @@ def make_original(server: Installation, clocked: Cluster, edition: str) -> None:
 
 @pytest.fixture
 def timed(server: Installation, clocked: Cluster, clock: SetClock, edition_name: str) -> Iterator[str]:
-    """A connection string of a database with a feed and a count, whose clock can be set."""
+    """A connection string of a database with a feed and a count, on the server whose clock can be set."""
     clock.set(0)
     make_original(server, clocked, edition_name)
     with copy_of(f"with_{edition_name}", clocked, "timed") as connection:
@@ -72,7 +75,7 @@ def timed(server: Installation, clocked: Cluster, clock: SetClock, edition_name:
 @pytest.mark.editions("c")
 @pytest.mark.parametrize("call", ["feed_wait('f')", "reader_wait('events', reader_start('events'))"])
 def test_a_wait_ends_after_a_second(timed: str, clock: SetClock, call: str) -> None:
-    """In the SQL edition PostgreSQL's pg_sleep() continues: docs/feed-waiting.md."""
+    """In the SQL edition the wait goes on, because PostgreSQL's pg_sleep() does: see docs/feed-waiting.md."""
     with connect(timed) as admin, connect(timed) as reader, ThreadPoolExecutor(1) as aside:
         before = value(admin, "SELECT clock_timestamp()")
         waiting = aside.submit(value, reader, f"SELECT {call}")
@@ -116,7 +119,7 @@ def test_who_follows_goes_on(clocked: Cluster, timed: str, clock: SetClock, tmp_
 
 
 def test_an_interrupt_does_not_cut_off_the_start_of_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes effect once the thread runs that limits the wait, and that thread ends."""
+    """An interrupt takes effect once the thread that limits the wait has started. That thread ends, too."""
     started: list[threading.Timer] = []
 
     class Interrupted(threading.Timer):
@@ -137,7 +140,7 @@ def test_an_interrupt_does_not_cut_off_the_start_of_a_wait(monkeypatch: pytest.M
 
 @contextmanager
 def followed(arguments: list[str], folder: Path, variables: dict[str, str]) -> Iterator[Callable[[], int]]:
-    """A run, and how many lines it has written so far, rows and progress."""
+    """A run, and the number of lines, of rows and of progress, that it has written so far."""
     command = [sys.executable, "-m", "inorder", *arguments]
     with (
         (folder / "out").open("wb") as out,
@@ -163,12 +166,12 @@ def test_a_poll_is_recorded_after_the_clock_was_set_back(fresh: Connection) -> N
             "UPDATE inorder_internal.feed_state SET polled = now() + %s::interval, caught_up_at = now() + %s::interval",
             (distance, distance),
         )
-        fresh.execute("SELECT pg_current_xact_id()")  # the next poll is no repetition of the last one
+        fresh.execute("SELECT pg_current_xact_id()")  # lets the next poll look again
         fresh.execute("SELECT feed_read('f', null::events)")
         assert value(fresh, polled) is True, distance
 
 
-# Files that read the clock, which somebody may set, and the reason why they may.
+# Files that read the clock, which somebody may set, and the reason why each may.
 IN_C = {
     "src/ports/kept.c": "when a poll was made; a time to come counts as none",
     "src/ports/batches.c": "leases end by the clock of the server, and tokens decide",
@@ -208,7 +211,7 @@ def reading(paths: list[Path], pattern: str) -> set[str]:
 
 
 def test_who_reads_the_clock() -> None:
-    """Waits, pauses and limits are measured by a clock that nobody sets."""
+    """All other code measures waits, pauses and limits by a clock that cannot be set."""
     in_c = (
         r"\bGetCurrent(?:Statement|Transaction)?(?:Start)?Timestamp|\bgettimeofday|CLOCK_REALTIME|"
         r"\bTimestampDifference|\btime\(NULL\)"
@@ -220,7 +223,7 @@ def test_who_reads_the_clock() -> None:
     assert reading(sorted((ROOT / "inorder").rglob("*.py")), in_python) == set(IN_PYTHON)
 
 
-# Ways in which a batch becomes free, and is given again at once; after so many tries it would be dead.
+# Ways in which a batch becomes free to be given again at once: the maximum number of tries, and the statements.
 RETURNED = {
     "failed": (2, ["SELECT feed_fail_batch('f', {number}, {token}, 'x')"]),
     "dead": (1, ["SELECT feed_fail_batch('f', {number}, {token}, 'x')", "SELECT feed_retry_batch('f', {number})"]),
@@ -232,7 +235,10 @@ RETURNED = {
 @pytest.mark.editions
 @pytest.mark.parametrize("way", RETURNED)
 def test_a_returned_batch_comes_before_the_next_one(timed: str, clock: SetClock, way: str) -> None:
-    """The clock may be set back meanwhile: a sink that keeps the last number would pass over the rows."""
+    """The clock may be set back in the meantime.
+
+    A sink that keeps the last number would otherwise skip the rows of the batch.
+    """
     tries, statements = RETURNED[way]
     take = "SELECT number, token FROM feed_take_batch('f', %s, 1, max_tries => %s)"
     with connect(timed) as connection:

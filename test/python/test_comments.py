@@ -1,4 +1,7 @@
-"""A comment is a sentence, or a noun phrase, that names its subject: it does not begin with a word that lacks one."""
+"""A comment is a sentence or a noun phrase with a subject.
+
+It does not begin with a word after which the subject is missing.
+"""
 
 import ast
 import re
@@ -10,7 +13,7 @@ import pytest
 from conftest import ROOT
 from sources import definitions
 
-# Folders whose comments have been rewritten; a folder is added when its last comment is.
+# Folders whose comments follow this rule.
 FINISHED = (
     "bench",
     "docs",
@@ -62,7 +65,10 @@ def matched_comments(pattern: re.Pattern[str], text: str) -> Iterator[Comment]:
 
 
 def comments_of(path: Path) -> Iterator[Comment]:
-    """Comments as they begin: a line below another one, in the same column and without code, continues it."""
+    """Each comment once.
+
+    A line directly below a comment, in the same column and without code, continues the comment.
+    """
     text = path.read_text()
     if path.suffix == ".py" or re.match(r"#!.*python", text):
         yield from docstrings(text)

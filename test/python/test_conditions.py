@@ -1,4 +1,7 @@
-"""Conditions of a read that few other tests would notice: each is violated in one way, while all others hold."""
+"""Conditions of a read that few other tests check.
+
+Each condition is violated in one way, while all other conditions hold.
+"""
 
 import psycopg
 import pytest
@@ -34,7 +37,10 @@ def test_a_number_that_the_server_has_not_reached(place: Place, tables: tuple[st
     ids=["whole", "in part"],
 )
 def test_a_position_ahead_of_the_server(place: Place, transactions: str, partial: str) -> None:
-    """The table would seem idle until the server reaches these numbers, and the reader would miss rows with them."""
+    """The table would seem idle until the server reaches these numbers.
+
+    The reader would miss rows with these numbers.
+    """
     owner = place.make(PLAIN)
     key = "NULL" if partial == "NULL" else "ARRAY[uuid_xact_nextval()::text]"
     ahead = f"(1, {transactions}, {partial}, {key}, NULL, p.members, p.origin)::feed_position"
@@ -43,7 +49,7 @@ def test_a_position_ahead_of_the_server(place: Place, transactions: str, partial
 
 
 def test_a_transaction_in_part_that_has_not_ended(place: Place) -> None:
-    """On a standby that lags: the position must stay, otherwise the transaction would come again as a whole."""
+    """As on a standby that lags. The position must stay inside the transaction, or all of its rows would come again."""
     owner, writer = place.make(PLAIN), place.session()
     run(writer, "BEGIN", "INSERT INTO t (n) VALUES (5)")
     number = value(writer, "SELECT pg_current_xact_id()::text::bigint")
@@ -54,7 +60,7 @@ def test_a_transaction_in_part_that_has_not_ended(place: Place) -> None:
 
 
 def test_max_rows_ends_in_the_transaction_in_which_the_last_batch_ended(place: Place) -> None:
-    """A transaction with a smaller number, which ended since, is in the next batch."""
+    """A transaction with a lower number that has ended since is not part of this batch, but of a later one."""
     owner, slow = place.session(), place.session()
     run(owner, PLAIN, "SELECT feed_create('f', 't')")
     run(slow, "BEGIN", "INSERT INTO t (n) VALUES (10), (11)")

@@ -1,4 +1,4 @@
-"""Connections to the user's server: each is made in one place, where its search_path is under our control."""
+"""Connections to the user's server: they are made in few places, each of which sets the search_path."""
 
 import ast
 from collections.abc import Iterator
@@ -21,7 +21,8 @@ from sources import ROOT
 from world.sql import value
 
 PACKAGE = ROOT / "inorder"
-# Calls that connect, with any driver, and the places where they may be: the first three are for the user's servers.
+# Calls that connect, by any driver, and the functions that may contain such calls, each with its search_path.
+# Connections to the user's servers are made by the first three.
 CONNECTS = {"connect", "connect_start", "connect_async", "ping"}
 PLACES = {
     ("connection/database.py", "connect_as_user"): "pinned in each transaction",
@@ -31,15 +32,15 @@ PLACES = {
     ("connection/database.py", "connect"): "of throw-away servers",
     ("lab/server/cluster.py", "wait_until_ready"): "of throw-away servers",
 }
-# methods of a Target, whose connections are made by these functions
+# Methods of a Target, which connect by these functions.
 OWN = {"self.target.connect", "target.connect", "place.target.connect", "self.connect"}
-# Programs that connect, by the option that names the server, and drivers that this package does not use.
+# Programs that connect, and drivers that this package does not use.
 PROGRAMS = {"psql", "pgbench", "pg_dump", "pg_dumpall", "pg_restore", "createdb", "dropdb", "vacuumdb", "reindexdb"}
 DRIVERS = {"psycopg2", "asyncpg", "pg8000", "sqlalchemy", "psycopg_pool", "aiopg", "jdbc"}
 
 
 def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
-    """The calls in a module, each with the name of its function."""
+    """The calls in a module, each with the name of the function that contains it."""
     rest = [(tree, "")]
     while rest:
         above, function = rest.pop()
@@ -60,7 +61,7 @@ def last_name(call: ast.Call) -> str:
 
 
 def connecting(path: Path) -> Iterator[str]:
-    """The functions in which one of the drivers connects, or in which such a function is passed on."""
+    """The names of functions in which a driver connects, or which pass on a function that connects."""
     for function, call in calls(parsed(path)):
         if last_name(call) in CONNECTS and ast.unparse(call.func) not in {*OWN, "connect", "reconnect"}:
             yield function
@@ -86,7 +87,7 @@ def test_no_other_driver_and_no_other_program_connects() -> None:
                 values = [str(value.value) for value in node.args if isinstance(value, ast.Constant)]
                 named |= {(file, program) for program in PROGRAMS.intersection(values)}
     assert {file for file, _ in loaded} == {"arrow/reader.py", "spark/rows.py"}
-    assert named == {("lab/targets/target.py", "pgbench")}  # with_path() sets the path for pgbench
+    assert named == {("lab/targets/target.py", "pgbench")}  # pgbench gets its search_path by with_path()
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def test_a_statement_outside_a_transaction_is_pinned_as_those_in_one(user: UserC
     assert value(user, "SHOW search_path") == SEARCH_PATH
     with user.transaction():
         assert value(user, "SHOW search_path") == SEARCH_PATH
-    assert psycopg.Connection.execute(user, "SHOW search_path").fetchone() == ("elsewhere",)  # nothing lasts
+    assert psycopg.Connection.execute(user, "SHOW search_path").fetchone() == ("elsewhere",)  # unchanged
     assert value(user, "SHOW geqo") == "off"
 
 
@@ -177,14 +178,17 @@ def pooled_dsn(port: int) -> str:
 def test_a_pooler_that_does_not_set_the_path_is_an_error(
     cluster: Cluster, fresh: Connection, shared_folder: Path, more: str
 ) -> None:
-    """The pooler refuses the option, or drops it. A path of the role helps; one of the database is its owner's."""
+    """The pooler refuses the option with the path, or drops it. The remedy is a path of the role.
+
+    A path of the database is not trusted: it belongs to the owner of the database.
+    """
     fresh.execute("ALTER DATABASE tail SET search_path = pg_catalog, pg_temp")
     with pooler.pooled(cluster, shared_folder, more=more) as port:
         with pytest.raises(InputError, match="ALTER ROLE") as raised:
             pinned_dsn(pooled_dsn(port))
         assert ("unsupported startup parameter" if not more else "a pooler drops it") in str(raised.value)
         fresh.execute("ALTER ROLE postgres IN DATABASE tail SET search_path = pg_catalog, pg_temp")
-    with pooler.pooled(cluster, shared_folder, more=more) as port:  # whose sessions begin now
+    with pooler.pooled(cluster, shared_folder, more=more) as port:  # new sessions, which have the role's path
         pinned_dsn(pooled_dsn(port))
 
 

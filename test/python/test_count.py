@@ -1,4 +1,4 @@
-"""inorder count: each option, in every form, and its errors."""
+"""inorder count: all options, each format, and errors."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_from_start_to_stop(count: Tail, fresh: Connection) -> None:
 
 
 def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) -> None:
-    """Names need quotes on every level; a command as run by cron folds."""
+    """The names in the line are quoted on every level. The test runs the command as pg_cron would."""
     fresh.execute('CREATE SCHEMA "It\'s ""it"""')
     fresh.execute('ALTER TABLE events SET SCHEMA "It\'s ""it"""')
     name = '"It\'s ""it""".events'
@@ -106,7 +106,10 @@ FILES_OF_ONE_TRANSACTION = {  # partition -> statements of one transaction that 
 @pytest.mark.editions
 @pytest.mark.parametrize("name", FILES_OF_ONE_TRANSACTION)
 def test_a_file_that_is_emptied_in_the_transaction_that_made_it(fresh: Connection, name: str) -> None:
-    """TRUNCATE does not replace a file of its own transaction, so the stored number of its rows would stay."""
+    """TRUNCATE empties a file of its own transaction in place.
+
+    If a number of rows were stored for the file, it would stay.
+    """
     run(fresh, "CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, extra int, PRIMARY KEY (id, n)) "
                "PARTITION BY RANGE (n)", "CREATE TABLE p PARTITION OF parts FOR VALUES FROM (0) TO (10)",
                "CREATE TABLE p_old (LIKE parts INCLUDING ALL)", "INSERT INTO parts (n) VALUES (0), (1)",
@@ -129,7 +132,7 @@ def test_a_file_that_is_emptied_in_the_transaction_that_made_it(fresh: Connectio
 
 
 def counted_here(connection: Connection) -> int:
-    """The number of new rows that a call reads."""
+    """The number of rows of the table that a call of exact_count() reads."""
     connection.execute(b"SELECT pg_stat_force_next_flush()")
     reads = "SELECT sum(idx_tup_read)::int8 FROM pg_stat_user_indexes WHERE relname = 'events'"
     before = value(connection, reads)
@@ -139,7 +142,10 @@ def counted_here(connection: Connection) -> int:
 
 
 def test_a_session_counts_what_is_new_since_its_last_call(fresh: Connection) -> None:
-    """It reads only the new rows, even if it may not fold. Its own rows, and older snapshots, are counted correctly."""
+    """The session reads only new rows, even if it may not fold.
+
+    It also counts its own rows, and rows for older snapshots, correctly.
+    """
     fresh.execute("SELECT exact_count_start('events')")
     with connect(fresh.info.dsn) as other:
         other.execute("SET default_transaction_read_only = on")
@@ -159,7 +165,7 @@ def test_a_session_counts_what_is_new_since_its_last_call(fresh: Connection) -> 
         assert value(other, "SELECT exact_count('events')") == 20015
         other.execute("ROLLBACK")
         assert value(other, "SELECT exact_count('events')") == 20008
-        # A cursor keeps the snapshot in which it was opened.
+        # A cursor keeps the snapshot with which it was opened.
         other.execute("BEGIN")
         other.execute("DECLARE older CURSOR FOR SELECT exact_count('events') FROM generate_series(1, 2)")
         assert value(other, "FETCH older") == 20008
@@ -183,7 +189,7 @@ def test_new_rows_around_the_number_that_is_counted_without_a_query(fresh: Conne
      ("ALTER TABLE events ENABLE ROW LEVEL SECURITY", psycopg.errors.ObjectNotInPrerequisiteState)],
 )  # fmt: skip
 def test_a_session_with_a_count_may_still_read_the_table(fresh: Connection, change: str, refusal: type) -> None:
-    """Few new rows are counted without a query, whose privileges the server would check."""
+    """A few new rows are counted without a query. The server does not check privileges then, so inorder does."""
     fresh.execute("SELECT exact_count_start('events')")
     with roles(fresh, "counter"), connect(fresh.info.dsn) as other:
         fresh.execute("GRANT SELECT ON events TO counter")
@@ -208,7 +214,10 @@ def test_a_session_does_not_count_what_another_has_folded(fresh: Connection) -> 
 
 
 def test_a_count_folds_by_itself(fresh: Connection) -> None:
-    """After ten thousand rows, a count by any role folds, unless another session is folding or it may not write."""
+    """After ten thousand rows, a count by any role folds.
+
+    It does not if its transaction may not write, or if another session is folding.
+    """
     fresh.execute("SELECT exact_count_start('events')")
     folded = "SELECT sum(rows)::int8 FROM inorder_internal.count_part"
     insert(fresh, 20000)
@@ -225,7 +234,7 @@ def test_a_count_folds_by_itself(fresh: Connection) -> None:
         with connect(fresh.info.dsn) as third:
             assert value(third, "SELECT exact_count('events')") == 20000
         assert value(fresh, folded) == 20000
-        # A session that could not fold tries again after as many further rows.
+        # A session that could not fold tries again after ten thousand more rows.
         insert(fresh, 10001)
         assert value(other, "SELECT exact_count('events')") == 30001
         assert value(fresh, folded) == 30001
@@ -255,7 +264,7 @@ def test_groups_of_a_table_whose_rows_change(count: Tail, fresh: Connection) -> 
 
 
 def test_a_view_of_another_role_is_not_read(count: Tail, fresh: Connection) -> None:
-    """A role with TRIGGER on the table can create a trigger, a function and a view with the names of a count."""
+    """A role with TRIGGER on the table can create a trigger, a function and a view named like those of a count."""
     fresh.execute("CREATE TABLE orders (id int PRIMARY KEY, status text)")
     with roles(fresh, "forger"):
         run(fresh, "GRANT TRIGGER ON orders TO forger", "GRANT CREATE ON SCHEMA public TO forger", "SET ROLE forger",

@@ -1,4 +1,4 @@
-"""Counts by group: a view that is always GROUP BY, whatever happens to its table, and seldom reads it."""
+"""Counts by group: whatever happens to the table, the view equals GROUP BY, and seldom reads the table."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ WRITES = (
     "UPDATE orders SET status = NULL WHERE id BETWEEN 20 AND 30",
     "DELETE FROM orders WHERE id IN (3, 201)",
     "DELETE FROM orders WHERE status = 'many' AND id < 700",
-    # To other partitions and back.
+    # Updates that move rows to other partitions, and back.
     "UPDATE orders SET id = id + 1000, status = 'moved' WHERE id BETWEEN 95 AND 105",
     "UPDATE orders SET id = id - 1000 WHERE id BETWEEN 1095 AND 1105",
     "MERGE INTO orders USING (VALUES (1), (9), (950)) AS v(id) ON orders.id = v.id "
@@ -53,7 +53,7 @@ WRITES = (
     ],
 )
 def test_partitions_are_looked_up_as_often_if_there_are_many(fresh: Connection, statement: str) -> None:
-    """If they were looked up for each lock or each type, 1,000 partitions would take seconds."""
+    """Looking them up for each lock, or for each type, would take seconds with 1,000 partitions."""
     calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'tree'"
     run(fresh, "CREATE TABLE orders (id int, status text) PARTITION BY LIST (id)", "SET track_functions = 'all'")
     counted = []
@@ -65,7 +65,7 @@ def test_partitions_are_looked_up_as_often_if_there_are_many(fresh: Connection, 
         counted.append(value(fresh, calls) - before)
         run(fresh, "ROLLBACK")
     run(fresh, "RESET track_functions")
-    assert counted[1] < counted[0] + 18, counted  # 37 partitions more; a plan made anew may evaluate a call of its own
+    assert counted[1] < counted[0] + 18, counted  # there are 37 more partitions; a new plan may call the function, too
 
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
@@ -245,7 +245,7 @@ def snapshot(connection: Connection, level: str = "REPEATABLE READ") -> None:
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
 def test_an_older_snapshot_sees_what_count_sees(fresh: Connection, other: Connection, tables: Sequence[str]) -> None:
-    """TRUNCATE and rewrites affect older snapshots, too, and no trigger reports that."""
+    """TRUNCATE and rewrites of the table affect older snapshots, too, and no trigger reports that."""
     start(fresh, tables)
     for change in (
         "DELETE FROM orders WHERE id < 50", "VACUUM FULL orders", "ALTER TABLE orders ALTER note TYPE varchar(9)",
@@ -326,7 +326,7 @@ WRITTEN = (
     "UPDATE orders SET status = 's2' WHERE id IN (1, 10001)",
     "UPDATE orders SET id = id + 10000 WHERE id = 5",
 )
-GONE = {  # between two folds
+GONE = {  # Changes between two folds.
     "dropped": (NEW, *WRITTEN, "DROP TABLE more"),
     "detached": (NEW, *WRITTEN, "ALTER TABLE orders DETACH PARTITION more"),
     "detached concurrently": (NEW, *WRITTEN, "ALTER TABLE orders DETACH PARTITION more CONCURRENTLY"),
@@ -349,7 +349,7 @@ GONE = {  # between two folds
 
 @pytest.mark.parametrize("name", GONE)
 def test_a_partition_that_comes_and_goes(fresh: Connection, other: Connection, name: str) -> None:
-    """Deltas of its rows remain after the partition is gone and the table is as before."""
+    """Deltas of the partition's rows remain when the partition is gone, and the table is as it was before."""
     start(fresh, (*PARTS, ABOVE))
     *changes, last = GONE[name]
     run(fresh, *changes)
@@ -368,7 +368,7 @@ def test_a_partition_that_comes_and_goes(fresh: Connection, other: Connection, n
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 def test_a_partition_that_a_snapshot_does_not_see(fresh: Connection, other: Connection, level: str) -> None:
-    """A transaction can write into a partition that its snapshot does not show."""
+    """A transaction can write into a partition that does not exist in its snapshot."""
     start(fresh, PARTS)
     snapshot(other, level)
     run(fresh, NEW)
@@ -388,7 +388,7 @@ def test_writers_do_not_lock_other_partitions(fresh: Connection, other: Connecti
 
 
 def test_a_child_that_comes_and_goes(fresh: Connection) -> None:
-    """The deltas of statements on the table remain after the child was dropped, and after a second child, too."""
+    """Deltas of statements on the table remain after the child is dropped. The same holds for a second child."""
     for _ in range(2):
         start(fresh)
         for _ in range(2):
@@ -403,7 +403,7 @@ def test_a_child_that_comes_and_goes(fresh: Connection) -> None:
             "DROP FUNCTION orders_by_status_deltas()")  # fmt: skip
 
 
-# Statements of each case; the last statement is executed after the fold has ended.
+# Statements of each case. The last statement is executed after the fold has failed.
 WHILE_A_FOLD_WAITS = {
     "a partition that goes": ("CREATE TABLE more (LIKE orders)", "ALTER TABLE orders ATTACH PARTITION more "
                               "FOR VALUES FROM (10000) TO (20000)", WRITTEN[0], "DROP TABLE more"),
@@ -415,7 +415,7 @@ WHILE_A_FOLD_WAITS = {
 def test_what_changes_while_a_fold_waits(fresh: Connection, other: Connection, changes: Sequence[str]) -> None:
     *meanwhile, after = changes
     start(fresh, PARTS)
-    run(fresh, "VACUUM FULL high_2")  # the fold counts the table
+    run(fresh, "VACUUM FULL high_2")  # lets the fold count the table
     run(other, "BEGIN", "LOCK TABLE orders_by_status_deltas IN SHARE UPDATE EXCLUSIVE MODE")
     with connect(fresh.info.dsn) as folding, blocked(refusal, folding, FOLD) as fold:
         run(fresh, *meanwhile)
@@ -427,7 +427,7 @@ def test_what_changes_while_a_fold_waits(fresh: Connection, other: Connection, c
 
 
 def test_what_changes_within_the_transaction_of_a_fold(fresh: Connection) -> None:
-    """A trigger that one transaction disables and enables, before or after its fold, looks unchanged to others."""
+    """The transaction disables and enables a trigger, before or after its fold: other transactions see no change."""
     start(fresh)
     run(fresh, "BEGIN", "ALTER TABLE orders DISABLE TRIGGER USER", "ALTER TABLE orders ENABLE TRIGGER USER")
     assert refusal(fresh, FOLD) in ("25001", "55000")
@@ -441,7 +441,10 @@ def test_what_changes_within_the_transaction_of_a_fold(fresh: Connection) -> Non
 
 
 def test_a_fold_within_a_statement(fresh: Connection) -> None:
-    """Later triggers of the statement have not yet counted rows that are in the table: a recount would count twice."""
+    """The table has rows that later triggers of the statement have yet to count.
+
+    If the fold counted the table, these rows would be counted twice.
+    """
     start(fresh)
     run(fresh, "CREATE FUNCTION fold() RETURNS trigger LANGUAGE plpgsql AS "
                "'BEGIN PERFORM exact_count_fold(''orders''); RETURN NULL; END'",
@@ -457,7 +460,7 @@ def test_a_fold_within_a_statement(fresh: Connection) -> None:
 
 
 def test_a_swap_by_rename(fresh: Connection) -> None:
-    """The view stays with its table."""
+    """The view and its counts stay with the table that was renamed."""
     start(fresh)
     run(fresh, "CREATE TABLE filled (LIKE orders)", "BEGIN", "ALTER TABLE orders RENAME TO orders_old",
         "ALTER TABLE filled RENAME TO orders", "COMMIT", "INSERT INTO orders VALUES (1, 'other')",
@@ -468,9 +471,11 @@ def test_a_swap_by_rename(fresh: Connection) -> None:
 
 
 def test_a_swap_of_schemas(fresh: Connection) -> None:
-    """The names in the functions lead to the counts of another table: these stop until its owner repairs them.
+    """The functions contain names that now lead to the counts of another table.
 
-    The trigger in C finds the deltas by the schema of its function, whatever its name is.
+    They fail until the owner repairs the counts.
+
+    The trigger in C finds the deltas by the schema of its function, whatever the name of that schema is.
     """
     for schema in ("blue", "green"):
         run(fresh, f"CREATE SCHEMA {schema}", f"SET search_path = {schema}, public", *PLAIN, ROWS, START, FOLD)
@@ -506,7 +511,7 @@ def test_merge_that_moves_rows_to_another_partition(fresh: Connection) -> None:
 
 
 def test_merge_that_inserts_before_it_updates(fresh: Connection) -> None:
-    """PostgreSQL 18.6 shows statement triggers the inserted row in place of the rows that are updated after it."""
+    """PostgreSQL 18.6 passes the inserted row to statement triggers in place of the rows that are updated after it."""
     start(fresh, PARTS)
     run(fresh, "MERGE INTO orders USING (VALUES (-1, 'new'), (7, 'first'), (-2, 'newer'), (160, 'second')) "
                "AS v(id, status) ON orders.id = v.id WHEN MATCHED THEN UPDATE SET status = v.status "
@@ -548,7 +553,7 @@ def test_in_the_role_of_a_replica(fresh: Connection) -> None:
 
 
 def test_a_detached_partition_is_counted_no_more(fresh: Connection) -> None:
-    """The partition keeps its statement triggers; the fold removes its rows from the counts."""
+    """The partition keeps its statement triggers. The fold removes the partition's rows from the counts."""
     start(fresh, PARTS)
     run(fresh, "ALTER TABLE orders DETACH PARTITION low", FOLD, "DELETE FROM low WHERE id < 20",
         "INSERT INTO low VALUES (-9, 'gone')", "UPDATE low SET status = 'gone'")  # fmt: skip
@@ -560,7 +565,10 @@ def test_a_detached_partition_is_counted_no_more(fresh: Connection) -> None:
 
 
 def test_triggers_of_rows_that_came_with_a_partition(fresh: Connection) -> None:
-    """ENABLE TRIGGER makes the trigger for replicas count rows that statements count; DISABLE hides moved rows."""
+    """ENABLE TRIGGER lets the trigger for replicas count rows a second time.
+
+    After DISABLE TRIGGER, rows that are moved to another partition are not counted.
+    """
     for change in ("ENABLE TRIGGER USER", "DISABLE TRIGGER USER"):
         start(fresh, PARTS)
         run(fresh, f"ALTER TABLE low {change}", "DELETE FROM low WHERE id < 9")
@@ -573,7 +581,7 @@ def test_triggers_of_rows_that_came_with_a_partition(fresh: Connection) -> None:
 
 
 def test_groups_that_are_equal_and_differ_in_their_bytes(fresh: Connection) -> None:
-    """Equal numbers that are written differently; and long texts, compressed, out of line, or neither."""
+    """Numbers that are equal but written differently, and long texts that are compressed, out of line, or neither."""
     long = "(SELECT string_agg(md5(k::text), '') FROM generate_series(1, 300) AS k)"
     run(fresh, "CREATE TABLE orders (id int, status numeric, note text)",
         "ALTER TABLE orders ALTER note SET STORAGE EXTERNAL",
@@ -598,7 +606,7 @@ def test_more_groups_than_a_statement_keeps_in_memory(fresh: Connection) -> None
     assert value(fresh, "SELECT count(*) < 55000 FROM orders_by_tenant_deltas") is True
 
 
-FORGED = (  # the trigger, on which table
+FORGED = (  # names of triggers, each with its table
     ("zz_inorder_count_1_insert", "stolen"),
     ("{name}insert", "stolen"),
     ("{name}update", "orders"),
@@ -608,7 +616,7 @@ FORGED = (  # the trigger, on which table
 
 @pytest.mark.parametrize("edition", ["c"])
 def test_a_forged_trigger_writes_no_deltas(fresh: Connection, edition: str) -> None:
-    """A role with TRIGGER on a table makes triggers of the function that all owners use."""
+    """A role with TRIGGER on a table creates triggers with the function that all owners use."""
     if value(fresh, "SELECT to_regproc('exact_count_trigger') IS NULL"):
         pytest.skip("the SQL edition has a function of the owner for each view")
     start(fresh)
@@ -639,7 +647,10 @@ def test_a_forged_trigger_writes_no_deltas(fresh: Connection, edition: str) -> N
 
 
 def test_constraints_of_the_deltas_hold(fresh: Connection) -> None:
-    """The owner of the deltas may add constraints: a null in a NOT NULL column would be read as a value."""
+    """The owner of the deltas may add constraints.
+
+    Without a check, a null in a NOT NULL column would be read as a value.
+    """
     for constraint, state in (("ALTER open SET NOT NULL", "23502"), ("ALTER g1 SET NOT NULL", "23502"),
                               ("ADD CHECK (n < 5)", "23514")):  # fmt: skip
         run(fresh, *PLAIN, START, f"ALTER TABLE orders_by_status_deltas {constraint}")
@@ -650,7 +661,10 @@ def test_constraints_of_the_deltas_hold(fresh: Connection) -> None:
 
 
 def test_a_table_of_another_owner_is_not_taken_for_deltas(fresh: Connection) -> None:
-    """The trigger in C writes without a privilege, so function, deltas and table must belong to one role."""
+    """The trigger in C needs no privilege to write.
+
+    Therefore function, deltas and table must belong to the same role.
+    """
     if value(fresh, "SELECT to_regproc('exact_count_trigger') IS NULL"):
         pytest.skip("the SQL edition has a function of the owner for each view")
     run(fresh, "CREATE TABLE victim (g1 text, n int8, xact xid8, open text, proof text)")
@@ -702,7 +716,7 @@ def test_transactions_around_a_fold(fresh: Connection, other: Connection) -> Non
 
 
 def test_the_start_is_online(fresh: Connection, other: Connection) -> None:
-    """Rows that are committed between the triggers and the first fold are counted once."""
+    """Rows that are committed after the triggers exist, and before the first fold, are counted once."""
     run(fresh, *PLAIN, ROWS, START)
     run(other, "BEGIN", "INSERT INTO orders VALUES (-1, 'open')")
     run(
@@ -721,7 +735,10 @@ def test_the_start_is_online(fresh: Connection, other: Connection) -> None:
 
 
 def test_writers_fold_by_themselves(fresh: Connection, other: Connection) -> None:
-    """Writers fold without cron, even beside a transaction that stays open; its deltas are counted afterwards."""
+    """Writers fold without cron, even while another transaction stays open.
+
+    Deltas of that transaction are counted later.
+    """
     start(fresh)
     run(other, "BEGIN", "DELETE FROM orders WHERE id = 1")
     until_a_fold = value(fresh, "SELECT 2000 - pg_current_xact_id()::text::int8 % 2000")
@@ -736,7 +753,7 @@ def test_writers_fold_by_themselves(fresh: Connection, other: Connection) -> Non
 
 
 def pages(connection: Connection) -> int:
-    """The number of pages of the deltas that a query of the view reads."""
+    """The number of pages of the deltas table that a query of the view reads."""
     explained = value(connection, "EXPLAIN (ANALYZE, BUFFERS, TIMING off, FORMAT json) SELECT * FROM orders_by_status")
     nodes = [explained[0]["Plan"]]
     number = 0
@@ -750,7 +767,7 @@ def pages(connection: Connection) -> int:
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
 def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connection, tables: Sequence[str]) -> None:
-    """Folded deltas remain in the table, but reads do not reach them."""
+    """VACUUM cannot remove folded deltas, but reads do not reach them."""
     start(fresh, tables)
     snapshot(other)
     write = "UPDATE orders SET status = 's' || (id + tenant) % 4, tenant = tenant + 1 WHERE id = 1 + {} % 100"
@@ -759,13 +776,13 @@ def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connect
         run(fresh, "BEGIN", *map(write.format, range(100)), "COMMIT", FOLD, write.format(turn))
         at_first = at_first or pages(fresh)
     assert pages(fresh) <= 3 * at_first
-    run(fresh, "ANALYZE orders_by_status_deltas")  # as autovacuum does
+    run(fresh, "ANALYZE orders_by_status_deltas")  # autovacuum would do this
     assert pages(fresh) <= 3 * at_first
     assert difference(fresh) == difference(other) == []
 
 
 def test_who_may_write_and_read(fresh: Connection) -> None:
-    """Writers need privileges only on the table, readers only on the view; other roles cannot write deltas."""
+    """Writers need privileges on the table only, readers on the view only. No role can write deltas itself."""
     start(fresh)
     run(fresh, "CREATE VIEW writable WITH (security_invoker = off) AS SELECT * FROM orders")
     with roles(fresh, "writer", "by_column", "by_view", "reader", "stranger"):
@@ -792,7 +809,7 @@ def test_who_may_write_and_read(fresh: Connection) -> None:
             for call in (START, FOLD, "SELECT exact_count_stop('orders', by => '{status}')"):
                 assert refusal(fresh, call) == "42501", (role, call)
             run(fresh, "RESET ROLE")
-        # The view counts with the rights of its owner, too.
+        # The view has the rights of its owner also while it counts the table.
         run(fresh, "VACUUM FULL orders", "SET ROLE reader")
         assert value(fresh, "SELECT count FROM orders_by_status WHERE status = 'w'") == 1
         run(fresh, "RESET ROLE")
@@ -842,7 +859,7 @@ def test_stop_leaves_nothing(fresh: Connection) -> None:
 
 
 def test_a_restored_database(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
-    """In the restored database, the view counts the table until the first fold, and writers continue."""
+    """In a restored database, the view counts the table until the first fold. Writers continue."""
     start(fresh, PARTS)
     run(fresh, "INSERT INTO orders VALUES (-1, 'unfolded')")
     with copied(cluster, "tail", cluster, "restored", "custom", tmp_path) as restored:

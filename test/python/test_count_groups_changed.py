@@ -1,4 +1,4 @@
-"""Counts by group of a table that its owner, or another role, changes: by changes that leave no trace."""
+"""Counts by group of a table that its owner, or another role, changes in ways that leave no trace."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,10 @@ FUNCTION = "CREATE FUNCTION {} RETURNS trigger LANGUAGE plpgsql AS 'BEGIN {} RET
 
 
 def test_a_table_cannot_become_a_child(fresh: Connection) -> None:
-    """A DELETE from its parent, without a column in common, would fire nothing, and NO INHERIT leave no trace of it."""
+    """A DELETE from a parent without common columns fires no trigger of the child.
+
+    After NO INHERIT there is no trace of it.
+    """
     start(fresh)
     run(fresh, "CREATE TABLE parent ()", "CREATE TABLE above (LIKE orders) PARTITION BY LIST (id)")
     for statement in ("ALTER TABLE orders INHERIT parent", "ALTER TABLE above ATTACH PARTITION orders DEFAULT"):
@@ -30,14 +33,15 @@ def test_a_partitioned_table_that_was_a_partition(fresh: Connection) -> None:
         "CREATE TABLE above (LIKE orders) PARTITION BY LIST (id)", "ALTER TABLE above ATTACH PARTITION orders DEFAULT",
         "DELETE FROM above WHERE id < 9", "ALTER TABLE above DETACH PARTITION orders")  # fmt: skip
     assert difference(fresh, "orders_count", "SELECT count(*) FROM orders") == []
-    # The second change of a row of the catalog by one transaction does not change the transaction that is in the row.
+    # If a transaction changes a row of the catalog twice, the row keeps the ID of the same transaction. A fold could
+    # not see a second change.
     run(fresh, "BEGIN", "GRANT SELECT ON orders TO PUBLIC")
     assert refusal(fresh, FOLD) == "25001"
     run(fresh, "ROLLBACK")
 
 
 def test_columns_that_swap_names(fresh: Connection) -> None:
-    """The view counts the column that had the name, its triggers the column that has it now."""
+    """The view counts the column that had the name before. The triggers count the column that has the name now."""
     start(fresh)
     run(fresh, "ALTER TABLE orders RENAME status TO former", "ALTER TABLE orders RENAME note TO status")
     assert refusal(fresh, FOLD) == "55000"
@@ -55,7 +59,7 @@ def test_columns_of_a_view_that_swap_names(fresh: Connection) -> None:
 
 
 def test_a_trigger_that_moves_rows_after_ours(fresh: Connection) -> None:
-    """MERGE hides such a row. Our trigger sees only the changes of triggers that fire before it."""
+    """MERGE hides a row that is moved. Our trigger sees only changes of triggers that fire before our trigger."""
     start(fresh, PARTS)
     run(
         fresh,
@@ -70,7 +74,7 @@ def test_a_trigger_that_moves_rows_after_ours(fresh: Connection) -> None:
 
 
 def test_deltas_of_a_publisher_are_left_out(fresh: Connection) -> None:
-    """The publisher may use the transaction IDs of this server, as if this server had been its standby."""
+    """The publisher's deltas may have transaction IDs of this server, for example if this server was its standby."""
     start(fresh)
     run(fresh, "SET session_replication_role = replica",
         "INSERT INTO orders_by_status_deltas (g1, n, xact) VALUES ('other', 1, pg_current_xact_id())",
@@ -85,7 +89,7 @@ def test_writers_go_on_without_the_view(fresh: Connection) -> None:
 
 
 def test_another_table_in_the_place_of_the_deltas(fresh: Connection) -> None:
-    """Its owner would run a trigger with the rights of each writer."""
+    """The table's owner could run a trigger with the rights of each writer."""
     start(fresh)
     run(fresh, "DROP TABLE orders_by_status_deltas CASCADE", "CREATE TABLE ran ()", "GRANT ALL ON ran TO PUBLIC")
     with roles(fresh, "stranger"):
@@ -102,7 +106,7 @@ def test_another_table_in_the_place_of_the_deltas(fresh: Connection) -> None:
 
 
 def test_a_view_of_another_owner_is_not_folded(fresh: Connection) -> None:
-    """A fold of a writer would run its functions with the rights of the owner of the table."""
+    """If a writer folded this view, the view's functions would run with the rights of the owner of the table."""
     start(fresh)
     newest = "SELECT max(xact::text) FROM orders_by_status_deltas WHERE proof IS NOT NULL"
     writes = [f"INSERT INTO orders VALUES (-{number})" for number in range(1, 21)]
@@ -133,7 +137,10 @@ def test_a_writer_that_folds_waits_for_nothing(fresh: Connection, other: Connect
 
 
 def test_a_partition_of_another_owner(fresh: Connection) -> None:
-    """The plan of a fold evaluates functions in its indexes, and writers fold as the owner of the table."""
+    """Writers fold as the owner of the table.
+
+    Planning the fold would run functions in the partition's indexes as that role.
+    """
     run(fresh, "CREATE TABLE ran (who name)", "GRANT INSERT ON ran TO PUBLIC", "CREATE FUNCTION note() RETURNS void "
                "LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.ran VALUES (current_user); END'")  # fmt: skip
     with roles(fresh, "owning", "stranger"):
@@ -179,7 +186,10 @@ def test_rows_that_are_written_without_a_statement(fresh: Connection) -> None:
 
 
 def test_privileges_with_which_a_role_folds(fresh: Connection) -> None:
-    """In the SQL edition a writer folds with its own privileges: those of docs/count.md, and not TRIGGER."""
+    """In the SQL edition a writer folds with its own privileges.
+
+    Those of docs/count.md suffice; TRIGGER is not among them.
+    """
     start(fresh)
     newest = "SELECT max(xact::text) FROM orders_by_status_deltas WHERE proof IS NOT NULL"
     with roles(fresh, "app"):
@@ -196,7 +206,7 @@ def test_privileges_with_which_a_role_folds(fresh: Connection) -> None:
 
 
 def test_who_owns_the_schema_cannot_replace_the_function_that_folds(fresh: Connection) -> None:
-    """The function runs as each writer that may fold; writers of the extension do not call it."""
+    """In the SQL edition the function runs as each writer that may fold. In the C extension writers do not call it."""
     run(fresh, "CREATE TABLE ran ()", "GRANT INSERT ON ran TO PUBLIC")
     with roles(fresh, "keeper", "owning"):
         if value(fresh, "SELECT to_regproc('feed_admit') IS NOT NULL"):

@@ -1,4 +1,4 @@
-"""Counts by group after a dump was restored in parts, or into the database that it is of."""
+"""Counts by group after a dump was restored in parts, or restored into the same database."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +30,10 @@ def restore(cluster: Cluster, database: str, file: str, *options: str) -> None:
 
 
 def play(connection: Connection) -> None:
-    """The view counts until the first fold; then it stands."""
+    """Before the first fold the view counts the table, and afterwards it reads the counts.
+
+    It always equals GROUP BY.
+    """
     assert difference(connection) == []
     for statement in ("INSERT INTO orders VALUES (-2, 'new')", FOLD, "DELETE FROM orders WHERE id < 9"):
         run(connection, statement)
@@ -47,7 +50,7 @@ def play(connection: Connection) -> None:
 def test_a_dump_that_is_restored_in_parts(
     fresh: Connection, cluster: Cluster, tables: Sequence[str], options: Sequence[str], tmp_path: Path
 ) -> None:
-    """Data that come after the triggers are counted by them."""
+    """If the triggers are restored before the data, the triggers count the data."""
     start(fresh, tables)
     run(fresh, "INSERT INTO orders VALUES (-1, 'unfolded')")
     file = dumped(cluster, fresh.info.dbname, tmp_path)
@@ -63,7 +66,7 @@ def test_a_dump_that_is_restored_in_parts(
 def test_data_that_are_restored_where_they_were_deleted(
     fresh: Connection, cluster: Cluster, tables: Sequence[str], emptied: Sequence[str], tmp_path: Path
 ) -> None:
-    """The rows of the dump are counted as they come, so what the deltas of the dump add is there already."""
+    """Rows are counted when they are restored. The restored deltas must not count them again."""
     start(fresh, tables)
     run(fresh, "INSERT INTO orders VALUES (-1, 'unfolded')")
     file = dumped(cluster, fresh.info.dbname, tmp_path, "--data-only", "--schema=public")

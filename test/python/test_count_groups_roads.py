@@ -1,4 +1,4 @@
-"""Counts by group where rows come by other roads: COPY, cascades, other roles, subscriptions, restores, triggers."""
+"""Counts by group of rows that come by other ways: COPY, cascades, other roles, subscriptions, restores, triggers."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ FUNCTION = "CREATE FUNCTION {} RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {} E
 
 
 def play(connection: Connection, *statements: str, folds: bool = True) -> None:
-    """Compare after each statement, before and after a fold."""
+    """Execute statements. After each, the view equals GROUP BY, before and after a fold."""
     for statement in statements:
         run(connection, statement)
         assert difference(connection) == [], statement
@@ -57,7 +57,7 @@ def test_copy_of_rows_that_fail(fresh: Connection, tables: Sequence[str]) -> Non
 
 
 def test_copy_of_frozen_rows(fresh: Connection, other: Connection) -> None:
-    """Rows of COPY FREEZE are visible even to snapshots that are older than the transaction."""
+    """COPY FREEZE writes rows that are visible even to snapshots older than its transaction."""
     start(fresh)
     run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
     run(fresh, "BEGIN", "TRUNCATE orders")
@@ -74,12 +74,12 @@ def test_copy_of_frozen_rows(fresh: Connection, other: Connection) -> None:
 
 
 def test_a_partition_whose_detachment_does_not_end(fresh: Connection, other: Connection) -> None:
-    """It is neither a partition nor a table of its own; folds and writers go on."""
+    """The table is no longer a full partition, and not yet independent. Folds and writers go on."""
     start(fresh, PARTS)
     detach = "ALTER TABLE orders DETACH PARTITION low CONCURRENTLY"
     writes = ("INSERT INTO orders VALUES (500, 'high')", "DELETE FROM low WHERE id < 3",
               "UPDATE orders SET status = 'again' WHERE id > 150")  # fmt: skip
-    other.prepare_threshold = None  # a plan that was made in the older snapshot would keep the partition
+    other.prepare_threshold = None  # a plan made with the older snapshot would keep the partition
     run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM orders")
     assert difference(other) == []
     with connect(fresh.info.dsn) as detaching, blocked(refusal, detaching, detach) as ended:
@@ -102,7 +102,7 @@ def test_a_partition_whose_detachment_does_not_end(fresh: Connection, other: Con
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 def test_a_fold_that_is_prepared(fresh: Connection, other: Connection, tables: Sequence[str], end: str) -> None:
-    """Its transaction also writes before and after the fold; meanwhile other folds wait."""
+    """The prepared transaction has also written before and after its fold. Other folds wait until it ends."""
     start(fresh, tables)
     run(other, "BEGIN", "DELETE FROM orders WHERE id < 9", FOLD, "UPDATE orders SET status = 'later' WHERE id < 19")
     assert difference(other) == []
@@ -116,7 +116,7 @@ def test_a_fold_that_is_prepared(fresh: Connection, other: Connection, tables: S
 
 
 def test_a_server_with_fewer_transactions(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
-    """Deltas of another server have numbers that this one does not reach for years."""
+    """The deltas come from a server whose transaction IDs this server will not reach for years."""
     for tables in (PLAIN, PARTS):
         start(fresh, tables)
         run(fresh, "INSERT INTO orders VALUES (-1, 'unfolded')",
@@ -152,7 +152,7 @@ def test_roles_that_write_by_a_foreign_key(fresh: Connection, tables: Sequence[s
 
 
 def test_roles_that_write_by_a_rule(fresh: Connection) -> None:
-    """Such a role has no privilege on the table. The triggers of the SQL edition run as that role."""
+    """A role that writes by a rule has no privilege on the table. In the SQL edition the triggers run as that role."""
     start(fresh)
     run(
         fresh,
@@ -189,7 +189,7 @@ def test_roles_with_some_columns(fresh: Connection) -> None:
 
 
 def test_row_security(fresh: Connection) -> None:
-    """Writers see a part of the rows; readers of the view count all, as its owner does."""
+    """Writers see some of the rows. Readers of the view get counts of all rows, which the view's owner sees."""
     start(fresh)
     with roles(fresh, "limited", "owning"):
         admit(fresh, "limited", "owning")
@@ -204,7 +204,7 @@ def test_row_security(fresh: Connection) -> None:
             run(fresh, "RESET ROLE")
             assert difference(fresh) == [] and stands(fresh), statement
         run(fresh, "ALTER TABLE orders FORCE ROW LEVEL SECURITY")
-        assert difference(fresh) == [] and not stands(fresh)  # the view counts with the rights of a superuser
+        assert difference(fresh) == [] and not stands(fresh)  # the view counts the table, as a superuser
         run(fresh, "ALTER TABLE orders NO FORCE ROW LEVEL SECURITY", FOLD)
         assert difference(fresh) == [] and stands(fresh)
 
@@ -222,7 +222,7 @@ def test_truncation_by_another_table(fresh: Connection, other: Connection) -> No
     run(fresh, FOLD, "INSERT INTO parents VALUES (1)", "INSERT INTO orders VALUES (1, 'new', 1)")
     assert difference(fresh) == difference(other) == []
     run(other, "COMMIT", "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
-    # A second TRUNCATE in a transaction empties the file that the first one has created, in place.
+    # A second TRUNCATE in the same transaction empties the new file in place.
     run(fresh, "BEGIN", "TRUNCATE low", "INSERT INTO orders VALUES (2, 'gone', 1)", "TRUNCATE low",
         "INSERT INTO orders VALUES (3, 'kept', 1)")  # fmt: skip
     assert difference(fresh) == []
@@ -250,7 +250,7 @@ def test_a_session_that_changes_its_role_of_replication(fresh: Connection) -> No
 
 
 def test_tables_of_one_name_in_two_schemas(fresh: Connection) -> None:
-    """Rows that move between partitions of one table are not counted as moved in the other table."""
+    """Rows of one table that move to another partition do not count as moved in the other table."""
     for schema in ("blue", "green"):
         run(fresh, f"CREATE SCHEMA {schema}", f"SET search_path = {schema}, public", *PARTS, ROWS, START, FOLD)
     run(fresh, FUNCTION.format("also()", "UPDATE blue.orders SET id = NEW.id WHERE id = OLD.id; RETURN NEW;"),
@@ -262,7 +262,7 @@ def test_tables_of_one_name_in_two_schemas(fresh: Connection) -> None:
 
 
 def test_an_update_whose_trigger_moves_other_rows(fresh: Connection) -> None:
-    """It cannot be distinguished from MERGE, which hides such rows."""
+    """To the triggers this looks like MERGE, which hides such rows."""
     start(fresh, PARTS)
     run(fresh, FUNCTION.format("also()", "IF pg_trigger_depth() < 2 THEN UPDATE orders SET id = id + 1000 WHERE "
                                          "id = OLD.id + 20; END IF; RETURN NEW;"),
@@ -313,7 +313,7 @@ def test_cursors_and_exported_snapshots(fresh: Connection, other: Connection) ->
 
 
 def test_what_leaves_counts_as_they_are(fresh: Connection) -> None:
-    """No reader counts the table afterwards."""
+    """After these commands, the view need not count the table."""
     start(fresh)
     for statement in ("VACUUM orders", "ANALYZE orders", "VACUUM FREEZE orders", "CREATE INDEX ON orders (tenant)",
                       "VACUUM FULL pg_class", "VACUUM FREEZE pg_trigger", "REINDEX TABLE orders", "ANALYZE",
@@ -365,7 +365,10 @@ def logical(server: Installation) -> Iterator[Cluster]:
 def test_a_subscriber_counts_what_it_receives(
     logical: Cluster, edition_name: str, tables: Sequence[str], everything: bool
 ) -> None:
-    """Replicated rows are counted here, from the first copy on; replicated deltas of the publisher are left out."""
+    """The subscriber counts replicated rows, beginning with the initial copy.
+
+    Replicated deltas of the publisher are left out.
+    """
     with connect(logical.dsn) as admin:
         run(admin, "CREATE DATABASE source", "CREATE DATABASE target")
     try:

@@ -1,4 +1,4 @@
-"""Counts by group beside writers of every kind of statement: equal to GROUP BY in each snapshot."""
+"""Counts by group while writers execute statements of every kind: the view equals GROUP BY in each snapshot."""
 
 import os
 import random

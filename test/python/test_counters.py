@@ -56,7 +56,7 @@ def test_a_known_load_is_counted(cluster: Cluster, random_keys: Connection) -> N
             other.execute(f"INSERT INTO {kind.table} DEFAULT VALUES".encode())
     counted = since(read_counters(random_keys, kind), before)
     written = float(str(value(random_keys, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s)", position)))
-    # The log also holds up to 7 bytes of padding a record and 24 to 40 of header a page of 8 kB.
+    # The log also has up to 7 bytes of padding per record, and 24 to 40 bytes of header per page of 8 kB.
     assert (
         counted["wal_bytes"] <= written <= counted["wal_bytes"] + 7 * counted["wal_records"] + 40 * (written / 8192 + 2)
     )
@@ -77,7 +77,7 @@ def test_what_the_own_session_did_before_is_not_counted_later(random_keys: Conne
 
 
 def test_all_wal_before_a_place_is_on_disk(cluster: Cluster, connection: Connection) -> None:
-    """Otherwise pg_waldump could not read it; this includes WAL that others write at the same time."""
+    """Otherwise pg_waldump could not read it. WAL that others write at the same time is included."""
     connection.execute("CREATE EXTENSION IF NOT EXISTS inorder")
 
     def log(ended: threading.Event) -> None:
@@ -100,7 +100,7 @@ def test_no_place_is_behind_the_header_of_a_page(connection: Connection) -> None
         connection.execute("SELECT pg_logical_emit_message(false, '', repeat('x', %s))", (size,))
         return int(value(connection, "SELECT pg_current_wal_insert_lsn() - '0/0'"))
 
-    # The server itself logs a snapshot every 15 s: what it disturbs is done again.
+    # The server logs a snapshot of its own every 15 s. The test therefore repeats its steps.
     end = logged(8)
     least = min(after - before for before, after in pairwise([end, logged(8), logged(8), logged(8)])
                 if before // 8192 == after // 8192)  # fmt: skip
@@ -117,9 +117,9 @@ def test_full_page_images_after_a_checkpoint(cluster: Cluster, random_keys: Conn
     kind = KEY_KINDS["random"]
     random_keys.execute(
         f"ALTER TABLE {kind.table} SET (autovacuum_enabled = off)".encode()
-    )  # it would write pages, too
+    )  # autovacuum would write pages, too
     random_keys.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, 100000)".encode())
-    # Pages that exist at the checkpoint; pages that are created by splits afterwards have no image.
+    # Only pages that exist at the checkpoint get images, not pages that splits create afterwards.
     index_pages = read_sizes(random_keys, kind)["index_bytes"] / 8192
     images = []
     for checkpoint in (True, False):
@@ -136,7 +136,7 @@ def test_full_page_images_after_a_checkpoint(cluster: Cluster, random_keys: Conn
 def test_counters_are_not_read_while_another_session_is_open(
     cluster: Cluster, random_keys: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its share would be counted later, in the next reading; therefore this is an error."""
+    """That session's share would only be counted in the next reading. Therefore this is an error."""
     monkeypatch.setattr(counters, "SESSION_SECONDS", 0.2)
     with connect(cluster.dsn), pytest.raises(InorderError, match="other sessions are still connected"):
         read_counters(random_keys, KEY_KINDS["random"])
@@ -193,21 +193,21 @@ def test_sessions_that_still_end_are_waited_for(cluster: Cluster, connection: Co
     process = session.info.backend_pid
     session.execute(WORK)
     spent = ServerProcess(session).cpu_seconds()
-    os.kill(process, signal.SIGSTOP)  # so that it cannot end yet
+    os.kill(process, signal.SIGSTOP)  # keep the process from ending
     session.close()
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(ended)
         time.sleep(0.3)
         waited = not reading.done()
         os.kill(process, signal.SIGCONT)
-        assert reading.result() - before > 0.9 * spent - 0.02  # in ticks of 10 ms, at both ends
+        assert reading.result() - before > 0.9 * spent - 0.02  # CPU times are rounded to ticks of 10 ms, at both ends
     assert waited and process not in children_of(cluster.process.pid)
 
 
 def test_a_session_that_goes_on_is_an_error(
     cluster: Cluster, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise this reading would contain a part of the session's CPU time."""
+    """Otherwise the reading would have only a part of the session's CPU time."""
     assert cluster.process is not None
     monkeypatch.setattr(timing, "ENDING_SECONDS", 0.2)
     with connect(cluster.dsn), pytest.raises(InorderError, match="sessions of the server have not ended"):

@@ -1,4 +1,4 @@
-"""The display while an experiment runs."""
+"""The display of progress while an experiment runs."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""The output of script/packages: reproducible and complete. test_packages.py installs it."""
+"""The files that script/packages makes are reproducible and complete. test_packages.py installs them."""
 
 import hashlib
 import json
@@ -83,7 +83,7 @@ def test_the_bytes_are_the_same_each_time(dist: Path, tmp_path: Path) -> None:
 
 
 def test_times_and_modes_of_files_are_those_of_the_commit(dist: Path) -> None:
-    """They depend on neither the umask nor the time zone of the build."""
+    """Times and modes do not depend on the umask or the time zone of the build."""
     git = ["git", "-c", f"safe.directory={ROOT}", "log", "-1", "--format=%ct"]
     moment = int(subprocess.run(git, check=True, capture_output=True, text=True, cwd=ROOT).stdout)
     year, month, day, hour, minute, second, *_ = time.gmtime(moment)
@@ -91,7 +91,7 @@ def test_times_and_modes_of_files_are_those_of_the_commit(dist: Path) -> None:
         with zipfile.ZipFile(dist / name) as packed:
             assert {info.date_time for info in packed.infolist()} == {(year, month, day, hour, minute, second // 2 * 2)}
             modes = {info.external_attr >> 16 & 0o777 for info in packed.infolist() if not info.is_dir()}
-            assert modes <= {0, 0o644, 0o755}, name  # git writes no mode for a file that cannot be executed
+            assert modes <= {0, 0o644, 0o755}, name  # a mode of 0 stands for a file that is not executable
     with tarfile.open(dist / f"inorder-{__version__}.tar.gz") as packed_too:
         assert {member.mtime for member in packed_too} == {moment}
         assert {member.mode for member in packed_too if member.isfile()} <= {0o644, 0o755}

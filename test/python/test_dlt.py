@@ -1,4 +1,4 @@
-"""The resource of dlt, loaded into DuckDB: each row once, wherever the run is killed between extraction and load."""
+"""The resource of dlt, loaded into DuckDB: each row once, even if a run is killed between extraction and load."""
 
 import os
 import shutil
@@ -139,7 +139,10 @@ def test_values_arrive_as_they_are(pipeline: Pipeline, fresh: Connection) -> Non
 def test_a_hint_of_the_caller_is_used(
     pipeline: Pipeline, fresh: Connection, kind: str, value: str, hint: dict[str, object], loaded: str
 ) -> None:
-    """A value that Arrow cannot represent is an error that names the row by its key, with the hint."""
+    """A value that Arrow cannot represent is an error without the hint.
+
+    The error names the row by its key, and the hint.
+    """
     fresh.execute(f"ALTER TABLE events ADD v {kind} DEFAULT '{value}'".encode())
     fresh.execute("INSERT INTO events (n) VALUES (11)")
     if hint["data_type"] == "text":
@@ -175,7 +178,7 @@ def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) 
     rest = []
     for rows in source.batches(reader, arrow, state, "beginning", 4, None):
         rest += rows["n"].to_pylist()
-        if len(rest) < 5:  # a bounded number of inserts, in case the loop would follow them forever
+        if len(rest) < 5:  # a bounded number of inserts, in case the loop would follow them without end
             insert(fresh, 1, 100)
     arrow.close()
     reader.close()
@@ -187,7 +190,7 @@ def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) 
 def test_a_batch_without_rows_is_passed_over(
     cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows that made the run look further were committed after it had begun: the next run delivers them."""
+    """Rows are committed after the run has begun. It looks further, but only the next run delivers them."""
     reader, arrow = source.Reader(f"{cluster.dsn} dbname=tail", "events"), source.ArrowReader("")
     start: Callable[[str], str] = reader.start
 
@@ -250,7 +253,7 @@ STEPS = (
 
 
 def test_changes_are_merged_and_deleted(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
-    """Changes come few rows at a time; the whole table comes alone, and replaces the old rows."""
+    """Changes come in batches of a few rows. The whole table comes in a batch of its own, and replaces the old rows."""
     run(fresh, "CREATE TABLE t (id int, version int, note text, PRIMARY KEY (id) INCLUDE (note))",
         "INSERT INTO t SELECT n, 0, 'x' FROM generate_series(1, 5) AS n", "SELECT changes_enable('t')")  # fmt: skip
     lake = f"{tmp_path}/lake.duckdb"
@@ -260,7 +263,7 @@ def test_changes_are_merged_and_deleted(cluster: Cluster, fresh: Connection, tmp
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
     for statements in STEPS:
         run(fresh, *statements)
-        for _ in range(2):  # one run ends before the whole table, the other after it
+        for _ in range(2):  # the first run may end before the whole table comes
             pipeline.run(source.feed_table(dsn, "t", changes=True, max_rows=4))
         with duckdb.connect(lake) as loaded:
             rows = loaded.execute("SELECT id, version, note FROM shop.t ORDER BY id").fetchall()
@@ -277,7 +280,7 @@ EQUAL = (("numeric", "1.0", "1.00"), ("float8", "0", "-0"), ("interval", "1 day"
 def test_equal_keys_that_are_written_otherwise_are_merged(
     cluster: Cluster, fresh: Connection, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
-    """The row is there once after each run, whether the destination takes the two keys for equal or not."""
+    """The destination has the row once after each run, whether or not it treats the two keys as equal."""
     kind, former, present = equal
     run(fresh, f"CREATE TABLE t (id {kind} PRIMARY KEY, n int)", f"INSERT INTO t VALUES ('{former}', 0)",
         "SELECT changes_enable('t')")  # fmt: skip
@@ -295,7 +298,7 @@ def test_equal_keys_that_are_written_otherwise_are_merged(
 def test_a_read_that_is_cut_off_is_followed_by_smaller_ones(
     cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server is in the middle of eight megabytes when the driver has the first four."""
+    """The server is still sending the eight megabytes of the batch when the driver has received four."""
     fresh.execute("ALTER TABLE events ADD body text")
     fresh.execute("INSERT INTO events (n, body) SELECT n, repeat('x', 2000) FROM generate_series(1, 4000) AS n")
     converted, cuts = arrow_reader.converted, ["SELECT pg_cancel_backend(pid) FROM pg_stat_activity "

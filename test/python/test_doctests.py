@@ -1,6 +1,7 @@
 """The examples in docstrings of the tool, the tests and the scripts.
 
-pytest's own collection of these loads and reads every module in every process: half as much CPU time again.
+If pytest collected them itself, every process would load and read every module, which takes half as much CPU time
+again.
 """
 
 import doctest

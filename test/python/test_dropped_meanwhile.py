@@ -1,6 +1,6 @@
-"""A table that is dropped while a call waits for it: the error says that it does not exist, and is not an internal one.
+"""A table is dropped while a call waits for it: the error says that the table does not exist, and is no internal error.
 
-The server parses a statement with ``null::t``, and opens the table if the session has not opened it before. In that
+For a statement with ``null::t``, the server's parser opens the table if the session has not opened it before. In that
 case only the server's own error is possible. In these tests the session has opened the table.
 """
 
@@ -39,7 +39,7 @@ def drop_feeds(owner: Connection) -> None:
 
 
 def outcome(owner: Connection, reader: Connection, tables: str, call: str) -> str | None:
-    """The SQLSTATE of a call that waits while its table is dropped."""
+    """The SQLSTATE of a call that waits for a table while the table is dropped."""
     if "null::" in call:
         run(reader, begin(call), call, "ROLLBACK")
     run(owner, "BEGIN", f"DROP TABLE {tables}")

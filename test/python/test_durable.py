@@ -1,4 +1,4 @@
-"""Rows that leave the database survive a crash, as they were read, even if they were updated after the batch.
+"""Rows that leave the database survive a crash as they were read, even if they were updated after the batch was taken.
 
 Writers commit asynchronously, and no other session flushes their commits.
 """
@@ -30,7 +30,7 @@ WRITES = "INSERT INTO events (n) VALUES (0)", "INSERT INTO t VALUES (1, 'a') ON 
 UPDATES = "UPDATE events SET n = n + 1", "UPDATE t SET note = note || '!'"
 KEPT = "SELECT b::text FROM reader_next_batch('{log}', reader_start('{log}')) AS b"
 BATCH, CHANGES = "'{batch}'::text::feed_batch", "'{changes}'::text::feed_batch"
-# Each way in which rows leave the database, after another call has found the batch.
+# Ways in which rows leave the database, after another call has determined the batch.
 HANDED_OUT = {
     "feed_batch_rows": "SELECT * FROM feed_batch_rows('f', {number}, null::events)",
     "reader_batch_rows": f"SELECT * FROM reader_batch_rows('events', {BATCH}, null::events)",
@@ -73,14 +73,14 @@ def test_rows_are_on_disk_as_they_were_read(lazy: Cluster, writer: Connection) -
                 run(writer, *UPDATES)
                 end = value(writer, "SELECT pg_current_wal_insert_lsn()")
                 run(reader, begin, call.format(**positions), "COMMIT")
-                # A page header that is not written yet takes 40 bytes at most.
+                # The header of a page that is not written yet takes at most 40 bytes.
                 if not value(reader, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", end):
                     lost.append((name, begin))
     assert lost == []
 
 
 def test_the_commit_of_a_read_is_on_disk(lazy: Cluster, writer: Connection, edition_name: str) -> None:
-    """A transaction that moves a feed, and whose rows may have left the database, is not lost after its commit."""
+    """A transaction that has moved a feed is not lost after its commit: its rows may have left the database."""
     if edition_name == "sql":
         pytest.skip("has neither feed_read nor changes_read")
     lost = []
@@ -96,7 +96,7 @@ def test_the_commit_of_a_read_is_on_disk(lazy: Cluster, writer: Connection, edit
 
 
 def test_a_crash_between_batch_and_rows(lazy: Cluster, writer: Connection) -> None:
-    """The copy would have rows of a later snapshot; once the batch is finished, nothing would repair it."""
+    """The copy would have rows of a later snapshot. After the batch is finished, nothing would repair the copy."""
     copy = Copy()
     with connect(lazy.dsn) as reader:
         run(reader, "INSERT INTO t VALUES (1, 'first')")

@@ -1,4 +1,4 @@
-"""Wrong usage is refused in one form: the cases of errors.toml, and the names and options of all commands."""
+"""Errors of wrong usage have one form: the cases of errors.toml, and the names and options of all commands."""
 
 import os
 import re
@@ -25,7 +25,7 @@ Run = Callable[[Sequence[str]], tuple[int, str, str]]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the tool in this process, with pipes as its streams: a fork for each case would take 35 ms of CPU time."""
+    """Run the tool in this process, with pipes as its streams. A fork for each case would take 35 ms of CPU time."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("PGHOST", "/nowhere")
@@ -56,7 +56,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def faults(
     run: Run, arguments: Sequence[str], words: str, code: int = 2, without: str = "Usage:", pattern: str = ""
 ) -> list[str]:
-    """The rules that the tool breaks when it refuses these arguments."""
+    """The rules for errors that the tool breaks when it refuses these arguments."""
     ended, out, err = run(arguments)
     first, *more = err.splitlines() or [""]
     typed = re.split("[ =()]", " ".join(arguments[-2:]))
@@ -84,13 +84,13 @@ def commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> Iterator[t
 
 
 def wrong_value(option: click.Parameter) -> str | None:
-    """A value that the type of an option refuses."""
+    """A value that the type of this option refuses."""
     refuses = isinstance(option.type, CHECKED) and option.type.name not in ANY_TEXT
     return "nonsense" if refuses and isinstance(option, click.Option) else None
 
 
 def required(command: click.Command, option: click.Parameter) -> list[str]:
-    """The options that an option requires, which is checked first."""
+    """The options that a command requires, because a missing option is reported first."""
     requires = option.requires if isinstance(option, Option) else None
     for other in command.params:
         if requires in other.opts and isinstance(other, click.Option):

@@ -1,7 +1,7 @@
 """Calls that evaluate or deparse expressions of the owner of a table: each is listed with the reason why it is safe.
 
-The server evaluates more than one expects. When it loads partition keys, indexes, domains and statistics, it simplifies
-their expressions, and calls immutable functions of their owner as the role that happens to load them.
+The server evaluates more than one might expect. When a session loads partition keys, indexes, domains or statistics,
+the server simplifies their expressions. It then calls immutable functions of their owner as the role of that session.
 """
 
 import re
@@ -98,7 +98,10 @@ def calls(path: Path, text: str) -> set[str]:
 
 
 def test_whatever_evaluates_or_deparses_is_listed_with_its_reason() -> None:
-    """A new call needs a reason why it evaluates no user's expression as another role; removed ones need none."""
+    """A new call needs a reason why it evaluates no user's expression as another role.
+
+    The list may name calls that were removed.
+    """
     sites: set[str] = set()
     for path in (*C_FILES, *SQL_FILES, *PLAIN_FILES):
         sites |= calls(path, path.read_text())

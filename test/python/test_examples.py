@@ -1,4 +1,4 @@
-"""The examples of README and docs are run, in the order of each page, and print what the page shows."""
+"""The examples of README and docs are run in the order of each page, and print what the page shows."""
 
 import os
 import re
@@ -21,11 +21,10 @@ from examples_not_run import NOT_RUN
 from waiting import PATIENCE
 
 ALL = {document: blocks(document) for document in documents()}
-# Run on the servers of the system, too: the embedded one is built without OpenSSL.
+# These examples are run on the servers of the system, too, because the embedded server is built without OpenSSL.
 ON_EACH_SERVER = ("docs/mask.md",)
-SERVICES = ("prod", "shop")  # services to which examples connect
-# Without --follow, tail ends when there is nothing new. A command that folds until it is stopped is stopped as by
-# Ctrl-C.
+SERVICES = ("prod", "shop")  # service names with which examples connect
+# Without --follow, tail ends when there are no new rows. A command that folds until it is stopped is interrupted.
 TOOL = """#!/bin/bash
 for word; do
     shift
@@ -116,7 +115,7 @@ class Page:
             admin.execute(f"CREATE DATABASE examples TEMPLATE {self.template} STRATEGY file_copy".encode())
 
     def run(self, block: Block) -> None:
-        """One block: it must succeed, unless the page shows an error, and print what the page shows."""
+        """Run one block. It must succeed, unless the page shows an error, and must print what the page shows."""
         fails = block.prints is not None and "ERROR:" in block.prints
         if block.language == "sql":
             program = ["psql", "-Xq", *([] if fails else ["-v", "ON_ERROR_STOP=1"]), "-f", "-"]

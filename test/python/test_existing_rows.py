@@ -1,4 +1,4 @@
-"""Rows that existed before feed_prepare(): each comes once, in pieces, besides writers and after a rollback."""
+"""Rows from before feed_prepare(): each comes once, in pieces, while writers are active and after a rollback."""
 
 from contextlib import closing
 
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 OLD, NEW, PIECE = 700, 20, 150
 WIDE = ", ".join(f"c{i} int DEFAULT {i}" for i in range(200))
-# Tables with a column n, and the number of partitions.
+# Tables with a column n, each with its number of partitions.
 TABLES = {
     "random key": ("id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int", ""),
     "two columns": ("n int, t text COLLATE \"C\" DEFAULT md5(random()::text), PRIMARY KEY (t, n)", ""),
@@ -51,7 +51,7 @@ def test_each_row_comes_once(cluster: Cluster, old: Connection, request: pytest.
     while True:
         with closing(connect(f"{cluster.dsn} dbname={old.info.dbname}")) as reader:
             reader.execute("BEGIN")
-            lost = piece(reader)  # it crashes
+            lost = piece(reader)  # the reader crashes after this piece
             reader.execute("ROLLBACK")
             rows = piece(reader)
         assert rows == lost

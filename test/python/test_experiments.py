@@ -1,6 +1,7 @@
-"""Properties of every experiment: plan and options, turns, resuming, progress, and the report of any part of it.
+"""Properties of every experiment: plan and options, turns, resuming, progress, and the report of any part of a run.
 
-Measurements come from the recorded results: a new experiment is tested once it has recorded one (test/python/recorded).
+Measurements come from recorded results: a new experiment is tested once a result of it is recorded in
+test/python/recorded.
 """
 
 import csv
@@ -50,7 +51,7 @@ def kind_of(name: str) -> type[Experiment[Any]]:
 
 
 def test_each_is_recorded() -> None:
-    """An experiment without a recorded result would not be tested here."""
+    """The other tests here would skip an experiment without a recorded result."""
     assert {source(name).experiment for name in SOURCES} == set(KINDS)
 
 
@@ -104,7 +105,7 @@ def test_what_no_option_takes_is_refused(name: str) -> None:
 
 
 def awkward(setting: Setting[object], option: str, folder: Path) -> list[str]:
-    """Unusual input for a setting: its bounds, values that are not round, names in another order."""
+    """Unusual input for a setting: its limits, values that are not round, and names in another order."""
     (folder / "a, ü").touch()
     if of_type := {
         "FILE": [str(folder / "a, ü")], "DIRECTORY": [str(folder)], "COLUMN": ["a, ü"], "COLUMN,…": ["b,a,ü ü"],
@@ -127,7 +128,7 @@ def awkward(setting: Setting[object], option: str, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_setting_is_read_from_the_file_as_it_was_typed(name: str, tmp_path: Path) -> None:
-    """A setting can be typed as it is shown, which makes any run resumable."""
+    """A setting that is shown can be typed, so that every run can be resumed."""
     kind = KINDS[name]
     command = cli.commands["lab"].commands["run"].commands[name]  # type: ignore[attr-defined]
     for field, setting in settings_of(kind.Plan).items():
@@ -196,7 +197,7 @@ def test_the_steps_of_a_kind_come_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_rounds_differ_in_their_order(name: str) -> None:
-    """Otherwise the first measurement would have an advantage in all rounds. Steps of one kind keep their order."""
+    """Otherwise the first measurement would have an advantage in every round. Steps of a kind keep their order."""
     replay = Replay(kind_of(name), source(name))
     replay.run(emptied(source(name)))
     orders: dict[int, list[tuple[str, str, int]]] = {}
@@ -204,12 +205,12 @@ def test_rounds_differ_in_their_order(name: str) -> None:
         orders.setdefault(number, []).append((step, kind, rows))
     rounds = [orders[number] for number in sorted(orders) if number > 0]
     if len(rounds) < 3 or len({kind for _, kind, _ in rounds[-1]}) < 3 or "read" in {step for step, _, _ in rounds[0]}:
-        return  # too few rounds or kinds to compare, or one step that reads all
+        return  # too few rounds or kinds to compare, or a single step reads all kinds
     assert len({tuple(order) for order in rounds[1:]}) > 1
 
 
 def stops(total: int) -> list[int]:
-    """Places to interrupt a run of so many measurements: all, or some."""
+    """Numbers of measurements after which a run is interrupted: all, or some of them."""
     step = max(1, total // STOPS)
     return list(range(0, total + 1, step))
 
