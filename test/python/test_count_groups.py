@@ -565,9 +565,9 @@ def test_a_detached_partition_is_counted_no_more(fresh: Connection) -> None:
 
 
 def test_triggers_of_rows_that_came_with_a_partition(fresh: Connection) -> None:
-    """ENABLE TRIGGER lets the trigger for replicas count rows a second time.
+    """After ENABLE TRIGGER the trigger for replicas also fires, and would count rows twice.
 
-    After DISABLE TRIGGER, rows that are moved to another partition are not counted.
+    After DISABLE TRIGGER rows that move to another partition would be missed.
     """
     for change in ("ENABLE TRIGGER USER", "DISABLE TRIGGER USER"):
         start(fresh, PARTS)
@@ -683,7 +683,7 @@ def test_a_table_of_another_owner_is_not_taken_for_deltas(fresh: Connection) -> 
 
 
 def test_transactions_around_a_fold(fresh: Connection, other: Connection) -> None:
-    """Writes before and after the fold, by transactions in progress and by that of the fold, are counted later."""
+    """Writes before and after the fold are counted, of transactions in progress and of the fold's own transaction."""
     start(fresh)
     run(other, "BEGIN", "INSERT INTO orders VALUES (-1, 'open')", "SAVEPOINT s", "DELETE FROM orders WHERE id = 5")
     run(

@@ -175,7 +175,10 @@ def test_two_sets_of_one_name(fresh: Connection) -> None:
 
 
 def test_rows_that_are_written_without_a_statement(fresh: Connection) -> None:
-    """The triggers in C write deltas and logs as COPY writes rows: no statement trigger counts them."""
+    """The triggers in C write deltas and logs without a statement.
+
+    A statement trigger on these tables would count no rows.
+    """
     start(fresh)
     assert refusal(fresh, "SELECT exact_count_start('orders_by_status_deltas', by => '{}')") == "42809"
     run(fresh, "CREATE TABLE t (id int PRIMARY KEY)", "SELECT changes_enable('t'), changes_disable('t')",

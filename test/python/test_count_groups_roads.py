@@ -132,7 +132,7 @@ def test_a_server_with_fewer_transactions(fresh: Connection, cluster: Cluster, t
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
 def test_roles_that_write_by_a_foreign_key(fresh: Connection, tables: Sequence[str]) -> None:
-    """They have no privilege on the table, whose rows the server changes for them."""
+    """The roles have no privilege on the table. The server changes its rows after changes of the referenced table."""
     run(fresh, *tables, "CREATE TABLE parents (id int PRIMARY KEY)", "INSERT INTO parents VALUES (0), (1), (2), (3)",
         ROWS, "ALTER TABLE orders ADD FOREIGN KEY (tenant) REFERENCES parents ON DELETE CASCADE ON UPDATE SET NULL",
         "CREATE TABLE states (name text PRIMARY KEY)", "INSERT INTO states VALUES ('s1'), ('s2'), ('s3')",

@@ -1,4 +1,4 @@
-"""The counters, compared with inserts of known cost, and CPU times, read when a process waits or has surely ended."""
+"""The counters, compared with inserts of known cost; and CPU times, read when a process waits or has ended."""
 
 import os
 import signal

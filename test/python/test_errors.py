@@ -17,7 +17,7 @@ from inorder.options import Option, Value, long_name
 from conftest import ROOT
 
 CASES = ROOT / "test" / "python" / "errors.toml"
-ANY_TEXT = {"NAME", "TABLE", "COLUMN", "COLUMN,…", "FILE", "DIRECTORY"}  # values that only a server or a disk refuses
+ANY_TEXT = {"NAME", "TABLE", "COLUMN", "COLUMN,…", "FILE", "DIRECTORY"}  # checked by a server or a disk only
 CHECKED = (Value, click.Choice, click.types.IntParamType, click.types.FloatParamType)
 ALLOWED = r"from [\d.,]+ to [\d.,]+|choose from \w|is not one of [\w']|missing \"=\""
 Run = Callable[[Sequence[str]], tuple[int, str, str]]

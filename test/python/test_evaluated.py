@@ -100,7 +100,7 @@ def calls(path: Path, text: str) -> set[str]:
 def test_whatever_evaluates_or_deparses_is_listed_with_its_reason() -> None:
     """A new call needs a reason why it evaluates no user's expression as another role.
 
-    The list may name calls that were removed.
+    A call that was removed must be removed from the list.
     """
     sites: set[str] = set()
     for path in (*C_FILES, *SQL_FILES, *PLAIN_FILES):

@@ -1,4 +1,4 @@
-"""inorder extension: files are built, installed and removed, and each obstacle is named."""
+"""inorder extension builds, installs and removes the files of the extension, and names each obstacle."""
 
 import os
 import shutil
@@ -53,7 +53,7 @@ def pg_config_of(copy: Installation, original: Installation, folder: Path) -> Pa
 
 
 COMPILED = "src/ports/version.o"
-# A compiler that makes this object only, and copies the other ones.
+# A compiler that compiles only this object, and copies all other objects.
 COMPILER = """#!/bin/sh
 for word; do [ "$last" = -o ] && object=$word; last=$word; done
 case " $* " in *" -c "*) [ "$object" = {compiled} ] || exec cp {kept}/"$object" "$object" ;; esac
@@ -63,7 +63,7 @@ exec {compiler} "$@"
 
 @pytest.fixture
 def pg_config(bare: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The program of a server whose objects, except one, the tests have compiled before."""
+    """The pg_config of a server for which the tests have compiled all objects before, except one."""
     folder = tmp_path / "bin"
     folder.mkdir()
     kept, name = building.build_folder(bare.original, ROOT), bare.original.compiler.split()[0]
@@ -86,7 +86,7 @@ def installed_below(folder: Path) -> set[Path]:
 
 
 def test_the_extension_is_built_installed_used_and_removed(bare: Cluster, pg_config: str, tmp_path: Path) -> None:
-    """Installed on a running server from a folder, without a compiler; nothing is left of it."""
+    """The files are installed from a folder on a running server, without a compiler. Removing them leaves nothing."""
     before = installed_below(bare.folder / "server")
     for outcome in (0, 2):
         done = inorder("extension", "build", "--pg-config", pg_config, "--directory", "made", folder=tmp_path)
@@ -122,7 +122,7 @@ def test_the_extension_is_built_installed_used_and_removed(bare: Cluster, pg_con
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Path:
-    """Files for a server in a folder of the test."""
+    """A folder of the test with the files for a server."""
     stage, there = tmp_path / "stage", tmp_path / "there"
     for name, text in (("inorder--1.sql", "new"), ("inorder.control", "new"), ("inorder.so", "new")):
         path = stage / there.relative_to("/") / name
@@ -188,7 +188,7 @@ def test_files_of_a_package_are_left_alone(
 
 
 def test_nothing_else_is_placed(stage: Path, tmp_path: Path) -> None:
-    """A user who may write to any folder runs it, and the files may come from another machine."""
+    """The command is run by a user who may write into any folder, and the files may come from another machine."""
     there = tmp_path / "there"
     there.mkdir()
     for name in ("inorder", "inorder.sh", "other.control"):

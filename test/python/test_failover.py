@@ -1,4 +1,4 @@
-"""Promotion and pg_upgrade: the former state of feeds and sinks stays valid, or is refused."""
+"""Promotion and pg_upgrade: after them, the state of feeds and sinks from before is valid or refused."""
 
 import json
 import threading
@@ -40,7 +40,7 @@ class Pair:
 
 @pytest.fixture
 def pair(server: Installation) -> Iterator[Pair]:
-    """Created for each test, because it promotes the standby."""
+    """A primary and a standby, created for each test, because the test promotes the standby."""
     with Cluster(server, BUILT) as primary:
         primary.start(SETTINGS)
         with connect(primary.dsn) as old:
@@ -64,7 +64,7 @@ def take(connection: Connection, feed: str, rows: int | None = None) -> tuple[in
 
 
 def bare(kept: str) -> str:
-    """A position or a batch without its origin."""
+    """A position or a batch without the server that it comes from."""
     return json.dumps(json.loads(kept) | {"origin": None})
 
 
@@ -93,7 +93,7 @@ def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
         assert value(pair.old, FINISH, feed, 1) is True
     assert take(pair.old, "pending", 2) == (2, [2, 3])
     pair.cut_off()
-    # The sinks' rows of these feeds, and the batch numbers that they know.
+    # The numbers of the batches that the sink of each feed has received.
     seen = {feed: {1} for feed in ("f", "untouched", "pending", "both")}
     assert value(pair.old, FINISH, "pending", 2) is True
     insert(pair.old, 101, 102)
@@ -120,7 +120,7 @@ def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
 
 
 def test_a_feed_that_is_made_again_after_a_promotion_goes_on_above(pair: Pair) -> None:
-    """The number of the promotion may be up to 10^9 above the clock."""
+    """The first number after a promotion may be up to 10^9 above the clock."""
     run(pair.old, *FROM_CLOCK, "SELECT feed_create('z', 'events')")
     insert(pair.old, 1, 2, 3)
     first, _ = take(pair.old, "z", 1)
@@ -147,15 +147,18 @@ def given(connection: Connection, feed: str, worker: str, rows: int = 2) -> tupl
 
 @pytest.mark.parametrize("shares", [None, 2])
 def test_workers_over_a_promotion(pair: Pair, shares: int | None) -> None:
-    """Batches of workers that the standby knows stay; other batches come again, with new numbers."""
+    """A worker's batch stays if the standby knows it.
+
+    The rows of other batches come again in batches with new numbers.
+    """
     divided = "" if shares is None else f", partition_by => 'n', shares => {shares}"
     pair.old.execute("ALTER TABLE events ALTER n SET NOT NULL")
     pair.old.execute(f"SELECT feed_create('w', 'events'{divided})".encode())
     insert(pair.old, *range(1, 9))
     kept = {worker: given(pair.old, "w", worker) for worker in ("a", "b")}
     pair.cut_off()
-    # The standby does not receive these changes: one batch is finished, one returned and finished by another, two are
-    # new.
+    # The standby does not receive these changes: one batch is finished, one is returned and finished by another worker,
+    # and two are new.
     assert value(pair.old, DONE, "w", *kept["a"][:2]) is True
     pair.old.execute("SELECT feed_fail_batch('w', %s, %s, 'no')", kept["b"][:2])
     again = given(pair.old, "w", "c")
@@ -168,7 +171,7 @@ def test_workers_over_a_promotion(pair: Pair, shares: int | None) -> None:
     for number, token, _ in [*lost, again]:
         with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
             pair.new.execute(DONE.encode(), ["w", number, token])
-    # Under its name a worker has its batch at once, with the same rows.
+    # A worker that asks under its former name gets its batch at once, with the same rows.
     taken = given(pair.new, "w", "a")
     assert taken[0] == kept["a"][0] and taken[2] == kept["a"][2] and taken[1] != kept["a"][1]
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
@@ -222,7 +225,7 @@ def test_numbers_of_promotions_within_a_second(cluster: Cluster) -> None:
         assert int(value(connection, number, 2, "another lost timeline")) > lost
 
 
-# On a standby they wait for a lock, at the table itself or, in the middle of a query, at its partition.
+# On a standby each call waits for a lock: on the table itself or, in the middle of a query, on the partition.
 CALLS = {
     "reader_start": "SELECT reader_start('events', 'now')",
     "reader_next_batch": "SELECT reader_next_batch('parts', %(position)s::text::feed_position)",

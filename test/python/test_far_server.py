@@ -1,4 +1,4 @@
-"""A server that vanished silently: it is noticed, and a reader that follows continues by itself."""
+"""A server that has vanished silently: the tool notices that, and a run that follows continues by itself."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from world.sql import value
 WAITS = (
     "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = 'tail' AND query ~ 'reader_wait' AND state = 'active'"
 )
-# The tool as it is, but it notices a silence after two seconds instead of twenty.
+# The tool itself, except that it notices a silent network after two seconds instead of twenty.
 PROGRAM = """
 from inorder.cli import main
 from inorder.connection.database import SILENCE
@@ -28,7 +28,7 @@ main()
 
 @pytest.mark.server
 def test_who_follows_goes_on_after_a_silence(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
-    """The server's host vanishes while an answer is awaited, and comes back at the same address."""
+    """The host of the server vanishes while the tool awaits an answer, and comes back at the same address."""
     with far_server(cluster) as server, (tmp_path / "out").open("wb") as out, (tmp_path / "said").open("wb") as errors:
         address = {"PGHOST": "127.0.0.1", "PGPORT": "5432", "PGUSER": "postgres"}
         command = [*server.inside, sys.executable, "-c", PROGRAM, "tail", "events", "--position", "p", "--follow"]
@@ -56,7 +56,7 @@ def test_who_follows_goes_on_after_a_silence(fresh: Connection, cluster: Cluster
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An environment without libpq's variables, and with a service file."""
+    """An environment with a service file, and without libpq's variables."""
     for name in ("PGSERVICE", "PGCONNECT_TIMEOUT", "PGHOST", "PGHOSTADDR"):
         monkeypatch.delenv(name, raising=False)
     services = tmp_path / "services"

@@ -1,4 +1,4 @@
-"""Batches of workers: the example of the manual, workers that die, roles, restores, forged rows."""
+"""Batches of workers: the example in the docs, workers that die, roles, restores, forged rows."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,17 +24,18 @@ NEXT = "SELECT number, token FROM feed_take_batch('mailer', %s, %s)"
 FINISH = "SELECT feed_finish_batch('mailer', %s, %s)"
 ROWS = "SELECT array_agg(body ORDER BY id) FROM feed_batch_rows('mailer', %s, null::events)"
 
-# Functions whose result is used outside the database: the number of a batch, and the end of its lease.
+# Calls whose result is used outside the database, such as the number of a batch, or the end of its lease; each with a
+# statement to run before.
 HANDED_OUT = {
     "feed_take_batch('one', 'w', 1)": "",
     "feed_take_batch('two', 'w', 1)": "SELECT feed_take_batch('two', 'w', 1)",
     "feed_renew_batch('three', 1, current_setting('my.token')::bigint)":
         "SELECT set_config('my.token', token::text, false) FROM feed_take_batch('three', 'w', 1)",
 }  # fmt: skip
-# Functions for a reader that keeps the position itself: it relies on the rows delivered before.
+# Functions for a reader that keeps its position: it relies on the rows that were delivered before.
 READ = ("reader_start('events')", "reader_next_batch('events', reader_start('events', 'beginning'), 1)")
 FUNCTIONS = {"plain": "", "async": "SET synchronous_commit = off", "sync": "SET synchronous_commit = on"}
-# Settings around a call made by a function, which may have a setting of its own.
+# Statements before the call of a function, the function, which may have a setting, and statements after the call.
 OFF = "SET LOCAL synchronous_commit = off"
 NOT_FLUSHED = (
     (OFF, "plain", ""), ("", "async", ""), ("", "plain", OFF), (OFF, "sync", ""), (OFF, "sync", OFF),
@@ -45,7 +46,7 @@ Rows = list[tuple[object, ...]]
 
 @pytest.fixture
 def feed(cluster: Cluster) -> Iterator[Connection]:
-    """A database with a feed of its own, so that workers are dead when it is dropped."""
+    """A separate database with a feed. Dropping the database ends the sessions of all workers."""
     with copy_of("template1", cluster, "mails") as connection:
         create(connection)
         connection.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), body int)")
@@ -62,7 +63,7 @@ def take(connection: Connection, worker: str, rows: int | None = None) -> tuple[
 
 
 def let_die(connection: Connection, worker: str, rows: int | None = None) -> int:
-    """Let a batch of a worker fail until it is dead; returns its number."""
+    """Let a batch of a worker fail so that it is dead; returns its number."""
     statement = """SELECT b.number, feed_fail_batch('mailer', b.number, b.token, 'body 7')
                    FROM feed_take_batch('mailer', %s, %s, max_tries => 1) AS b"""
     number, is_dead = one_row(connection, statement, [worker, rows])
@@ -227,7 +228,10 @@ def make_callers(connection: Connection, statements: str) -> None:
 @pytest.mark.editions
 @pytest.mark.parametrize("then", ["", "SET CONSTRAINTS ALL IMMEDIATE;"])
 def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) -> None:
-    """The commit flushes it, whatever synchronous_commit is: the number must not come again with other rows."""
+    """The commit flushes the batch, whatever synchronous_commit is.
+
+    Otherwise its number could come again with other rows.
+    """
     fresh.execute("INSERT INTO events (n) SELECT generate_series(1, 5)")
     for name in ("one", "two", "three"):
         fresh.execute("SELECT feed_create(%s, 'events')", [name])
@@ -245,7 +249,7 @@ def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) ->
 
 @pytest.mark.editions
 def test_a_batch_that_is_handed_out_is_flushed_once(fresh: Connection) -> None:
-    """The commit flushes the batch and its transactions; sometimes the server has done so before."""
+    """The commit flushes the batch and the batch's transactions, unless the server has flushed these before."""
     before = []
     fresh.execute("SELECT feed_create('one', 'events')")
     with connect(fresh.info.dsn) as writer:

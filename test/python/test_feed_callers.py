@@ -1,4 +1,4 @@
-"""feed_read in the ways in which drivers and programs take rows: they get all rows, or an error and no row."""
+"""feed_read, called in the ways in which drivers and programs fetch rows: they get all rows, or an error and no row."""
 
 import subprocess
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.server
 
 READ = "SELECT n FROM feed_read('callers', null::callers)"
 CURSOR = "feed_read cannot be called through a cursor"
-CHUNKED_MAJOR = 17  # from here on psql's FETCH_COUNT takes rows in chunks, not by a cursor
+CHUNKED_MAJOR = 17  # from this version on, psql's FETCH_COUNT fetches chunks of rows without a cursor
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def unread(connection: Connection) -> object:
 
 
 def test_a_portal_that_is_executed_for_some_rows(feed: Connection, frontend: Frontend) -> None:
-    """The number of rows taken is not visible, as docs/feed.md says."""
+    """The function does not see how many rows the client has fetched: see docs/feed.md."""
     limited = READ.replace("callers)", "callers, 2)")
     answer = frontend.execute(limited, 3)
     assert (answer.error, answer.rows, unread(feed)) == (None, 2, 3)
@@ -156,7 +156,7 @@ READ_IN_PART = (
 
 @pytest.mark.editions
 def test_a_statement_that_does_not_read_the_batch(fresh: Connection) -> None:
-    """The position would move past rows that nobody has read."""
+    """If the statement were executed, the position would move past rows that nobody has read."""
     run(fresh, "CREATE TABLE batch (n int)", "INSERT INTO batch VALUES (7)", "CREATE TABLE nowhere (n int)",
         "CREATE TABLE ruled (n int)", "CREATE RULE r AS ON INSERT TO nowhere DO INSTEAD NOTHING",
         "CREATE RULE r AS ON INSERT TO ruled DO INSTEAD INSERT INTO batch VALUES (new.n)",

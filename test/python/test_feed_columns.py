@@ -1,4 +1,4 @@
-"""Columns that change under a feed: another key or sequence while it is read, and columns dropped before."""
+"""Columns that change while a feed is read: another key, another sequence, and columns that were dropped before."""
 
 import psycopg
 import pytest
@@ -82,7 +82,7 @@ def test_batches_that_are_cut_inside_a_transaction(fresh: Connection, key: str, 
     before = [rows_of(fresh, batch) for batch, _ in held]
     assert all(0 < len(rows) <= 3 for rows in before)
     change_key(fresh, KEYS[key])
-    if key == "wider":  # the number and then the id, as before
+    if key == "wider":  # the rows have the same order as with the old key
         assert [rows_of(fresh, batch) for batch, _ in held] == before
     else:
         assert state(fresh, f"SELECT feed_batch_rows('z', {held[0][0]}, null::t)") == GROUND
@@ -102,7 +102,10 @@ def test_batches_that_are_cut_inside_a_transaction(fresh: Connection, key: str, 
 
 @pytest.mark.parametrize("options", ["", SHARED], ids=["workers", "shares"])
 def test_a_key_that_does_not_come_back(fresh: Connection, options: str) -> None:
-    """The hint's other remedy, the stored position: rows of finished batches come again, and none is lost."""
+    """The second remedy of the HINT is to seek the stored position.
+
+    Rows of finished batches come again, and no row is lost.
+    """
     make(fresh, options)
     finished = finish(fresh, *take(fresh, "v", 3))
     assert finished
@@ -114,7 +117,10 @@ def test_a_key_that_does_not_come_back(fresh: Connection, options: str) -> None:
 
 
 def test_a_batch_is_split_by_the_key_that_it_remembers(fresh: Connection) -> None:
-    """The key of the table has changed: the batch is refused instead of being split by the new key."""
+    """The key of the table has changed since the batch was read.
+
+    The batch is refused, because the new key would split it differently.
+    """
     make(fresh, "")
     batch = value(fresh, "SELECT reader_next_batch('t', reader_start('t'))::text")
     split = (
@@ -148,20 +154,20 @@ def next_rows(connection: Connection) -> list[int]:
 
 @pytest.mark.parametrize("start", ["-100", "1", "1000"], ids=["below", "equal", "above"])
 def test_another_sequence_loses_no_row(fresh: Connection, start: str) -> None:
-    """Only the order of the rows may change."""
+    """Values of another sequence may change the order of rows, but no row is lost."""
     make_ordered(fresh)
     assert next_rows(fresh) == [1, 2, 3]
     run(fresh, f"CREATE SEQUENCE other MINVALUE -100 START {start}",
         "ALTER TABLE t ALTER seq SET DEFAULT nextval('other')", numbered(11, 20))  # fmt: skip
     assert value(fresh, "SELECT min(seq) FROM t WHERE n > 10") == int(start)
-    # A set is frozen: rows that are committed later come after it, whatever their values.
+    # The set of the feed is frozen: rows that are committed later come after the set, whatever their values.
     assert next_rows(fresh) + next_rows(fresh) + next_rows(fresh) == [4, 5, 6, 7, 8, 9, 10]
     run(fresh, "ALTER TABLE t ALTER seq SET DEFAULT nextval('s')", numbered(21, 30))
     delivered: list[int] = []
     while rows := next_rows(fresh):
         delivered += rows
     assert sorted(delivered) == list(range(11, 31))
-    # The present sequence must give values in the order in which they are drawn.
+    # The feed requires that the sequence of the column gives values in the order in which they are drawn.
     run(fresh, "ALTER SEQUENCE other CACHE 10", numbered(31, 31))
     assert next_rows(fresh) == [31]
     run(fresh, "ALTER TABLE t ALTER seq SET DEFAULT nextval('other')", numbered(32, 32))
@@ -169,7 +175,7 @@ def test_another_sequence_loses_no_row(fresh: Connection, start: str) -> None:
 
 
 def test_a_sequence_that_another_session_changes(fresh: Connection, other: Connection) -> None:
-    """The session remembers that it has checked the column, but does not lock the sequence."""
+    """The session remembers its check of the column, but does not lock the sequence."""
     make_ordered(fresh)
     read = "SELECT n FROM feed_read('z', null::t, 2)"
     run(fresh, read, "BEGIN", read, read)
@@ -181,7 +187,7 @@ def test_a_sequence_that_another_session_changes(fresh: Connection, other: Conne
 
 
 def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
-    """A batch ends after the last row that was read, according to the present columns of the table."""
+    """The position after a batch has the key of the last row, by the present columns of the table."""
     fresh.execute(WITH_DROPPED_COLUMNS.encode())
     for first in (0, 20):
         values = f"SELECT '2020-06-20'::date + g, g + 0.10, g FROM generate_series({first}, {first + 19}) AS g"
@@ -199,7 +205,7 @@ def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("last_key", ["NULL", "'{}'", "'{1}'"])
 def test_a_position_inside_a_transaction_of_a_table_without_a_key(fresh: Connection, last_key: str) -> None:
-    """Only a reader can have constructed such a position. Its error comes before one about unknown members."""
+    """Only a reader can have made such a position itself. This error comes before the error about unknown members."""
     make(fresh, "")
     run(fresh, "ALTER TABLE t DROP CONSTRAINT t_pkey, ALTER id DROP NOT NULL", "SELECT feed_enable('t')")
     place = f"ROW(1, '{{}}', 0, {last_key}, NULL, ARRAY[NULL]::feed_member[], NULL)::feed_position"
@@ -207,7 +213,8 @@ def test_a_position_inside_a_transaction_of_a_table_without_a_key(fresh: Connect
         run(fresh, f"SELECT reader_next_batch('t', {place})")
 
 
-# Defaults, each with its base; None if the default is not a call with a constant, even if it would return a number.
+# Defaults, each with the base of its numbers. The base is None if the default is not a call with a constant, even if it
+# would return a number.
 BASES = {
     "xact_id()": 0, "xact_id(5)": 5, "(xact_id('5'))": 5, "xact_id(base => 5000000000)": 5000000000,
     "xact_id(281474976710655)": 281474976710655, "xact_id(-5)": None, "xact_id(smallint '5')": None,

@@ -1,4 +1,7 @@
-"""State inserted by the owner of a database, as a restore does, is checked when used, and never executed."""
+"""The owner of a database may insert state, as a restore does.
+
+Inserted state is checked when it is used, and never executed.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -21,8 +24,8 @@ from world.sql import run, value
 pytestmark = pytest.mark.server
 
 READERS = ("postgres", "alice", "bob")
-# The role that inserts into the state is the owner of the database. In the SQL edition every role may insert state of
-# its own tables and feeds.
+# The role that inserts state: the owner of the database. In the SQL edition every role may insert state of its own
+# tables and feeds.
 IS_SQL = TESTED == "sql"
 OWNER = "mallory" if IS_SQL else "alice"
 OWNERS = ("mallory",) if IS_SQL else READERS
@@ -36,7 +39,7 @@ def literal(text: str) -> str:
     return sql.Literal(text).as_string()
 
 
-# Text that attacks, or causes a syntax error, if it is not quoted.
+# Text that attacks, or is a syntax error, if inorder does not quote it.
 ODD = 'o\'d\\ "d" %I.%s\n); SELECT evil.attack(); --'
 EVIL = name("evil", ODD)
 
@@ -100,14 +103,14 @@ GRANT USAGE ON SCHEMA alice TO bob, mallory;
 GRANT SELECT ON alice.t, alice.bare TO bob;
 """ + ("GRANT SELECT ON alice.t TO mallory;" if IS_SQL else "")
 
-SYSTEM = "(SELECT system_identifier::text FROM pg_control_system())"  # state names its server: it has OIDs of roles
+SYSTEM = "(SELECT system_identifier::text FROM pg_control_system())"  # the state has OIDs of this server
 COLUMNS_OF_A_FEED = "id, name, owner, owner_name, system, movers, relation, shared_by"
 
-# Inserted state is marked, and not used before the owner of the table accepts it. Here it counts as written by the
-# extension, as if nothing else protected others from mallory.
+# Inserted state is marked, and is not used before the owner of the table accepts it. These statements let it count as
+# written by the extension: the tests need no other protection from mallory.
 TRUSTED = "ALTER TABLE inorder_internal.{} ALTER written_here DROP EXPRESSION, ALTER written_here SET DEFAULT true"
 
-# Relations that feed_enable() would have refused.
+# Relations that feed_enable() would refuse.
 WRONG = (
     "evil.t", "evil.v", "evil.m", "evil.s", "evil.c", "evil.f", "evil.u", "evil.p", "evil.pf", "evil.parent", EVIL,
     "evil.loud", "evil.t_pkey", "alice.bare", "pg_class", "pg_authid", "pg_largeobject", "information_schema.tables",
@@ -115,7 +118,7 @@ WRONG = (
     "pg_stat_activity", "feeds",
 )  # fmt: skip
 OWN = tuple(relation for relation in WRONG if "evil" in relation)
-# Values, in SQL, for the columns of feed_table after the relation: columns, base, and whether the index is partial.
+# Values in SQL for the columns of feed_table from key_column to is_partial.
 DESCRIPTIONS = (
     "'id', true, false, '{id}', 0, false",
     "'id', true, false, '{id}', 281474976710655, true",
@@ -147,7 +150,7 @@ PENDING = (
 
 
 class State(NamedTuple):
-    mallory: Connection  # the owner of the database
+    mallory: Connection  # mallory owns the database
     sessions: dict[str, Connection]
 
 
@@ -174,13 +177,13 @@ def state(server: Installation) -> Iterator[State]:
 
 @pytest.fixture(autouse=True)
 def clean(state: State) -> Iterator[None]:
-    """Remove all forged rows, even if a test fails."""
+    """Remove all forged rows after each test, even if it fails."""
     yield
     forget(state)
 
 
 def calls(relation: str, owner: str) -> list[str]:
-    """Calls that read a table or its state; those that return rows, or their number, come first."""
+    """Calls that read a table or its state. Calls that return rows, or the number of rows, come first."""
     oid, whose = f"{literal(relation)}::regclass", f"'{owner}'::regrole"
     row = f"null::{relation}"
     return [
@@ -212,13 +215,13 @@ def calls(relation: str, owner: str) -> list[str]:
     ]
 
 
-GIVE_ROWS = 9  # how many of these calls return rows
+GIVE_ROWS = 9  # number of these calls that return rows, or the number of rows
 
 
 def forge(
     state: State, relation: str, description: str, position: str, pending: str, owner: str, shares: str = "NULL"
 ) -> bool:
-    """Insert rows as a restore would; True if the tables accept them."""
+    """Insert rows as a restore would; true if the constraints of the state accept them."""
     oid, role = f"{literal(relation)}::regclass", f"'{owner}'::regrole, '{owner}', {SYSTEM}"
     movers = ", ".join(f"ROW('{role}'::regrole, '{role}')" for role in ("bob", "mallory"))
     movers = f"ARRAY[ROW(0, '\"'), NULL, {movers}]::inorder_internal.role_ref[]"
@@ -248,12 +251,15 @@ def forget(state: State) -> None:
 
 
 def is_attacked(state: State) -> bool:
-    """True if an attack has run, even one that was rolled back since."""
+    """True if an attack has run, even if its effect was rolled back."""
     return bool(value(state.mallory, "SELECT is_called FROM evil.calls"))
 
 
 def attempt(state: State, user: str, call: str) -> list[tuple[object, ...]]:
-    """The rows of a call, which must not attack; empty if it fails for another reason than its text."""
+    """The rows of a call, which must not run an attack; empty if the call fails.
+
+    It may not fail because of wrong syntax.
+    """
     session, rows = state.sessions[user], []
     try:
         with session.transaction(force_rollback=True):
@@ -267,7 +273,7 @@ def attempt(state: State, user: str, call: str) -> list[tuple[object, ...]]:
 
 
 def check_others(state: State, victim: str) -> None:
-    """The view shows the feed of alice to everybody who may see it, and she reads her table."""
+    """Other feeds still work: everybody who may see the feed of alice sees it in the view, and she reads her table."""
     for user, session in state.sessions.items():
         if user == "monitor" and IS_SQL:
             continue
@@ -295,7 +301,7 @@ def test_the_calls_work_where_nothing_is_forged(state: State) -> None:
     assert refused == of_no_feed, "but these, while there is a feed"
 
 
-# Each way of reading a table; its names are very unusual, and one is that of a variable.
+# Tables for each way of reading. Their names are very unusual, and one name is that of a variable of PL/pgSQL.
 ODD_TABLES = {
     "a uuid": ("{k} uuid PRIMARY KEY DEFAULT uuid_xact_nextval()",),
     "a number": ("{k} bigint DEFAULT xact_id(), PRIMARY KEY ({p}, {n}, relation)", "CREATE INDEX ON {t} ({k})"),
@@ -373,7 +379,7 @@ def test_a_forged_table_gives_nothing(state: State, relation: str) -> None:
             continue
         forged += 1
         user = ("postgres", "bob" if IS_SQL else owner)[number % 2]
-        # A third of the calls: each is tried on each relation, and on each description.
+        # In the short run, a third of the calls. Each call is tried on some relation, and on some description.
         for place, call in list(enumerate(calls(relation, owner)))[number % 3 :: 1 if LONG_RUN else 3]:
             rows = attempt(state, user, call)
             if place <= GIVE_ROWS:
@@ -384,8 +390,8 @@ def test_a_forged_table_gives_nothing(state: State, relation: str) -> None:
 
 
 HOSTILE = "'; SELECT evil.attack(); --"
-# Types of a column by which a position inside a transaction is kept, with two values; and types by which none is kept,
-# because they are user-defined or their text depends on more than the value.
+# KEPT: types of a column whose value a position inside a transaction can keep, with two values each. NOT_KEPT: types
+# that it cannot keep, because they are user-defined, or because the text of a value depends on settings.
 KEPT = {
     "numeric": ("1", "2"), 'text COLLATE evil."col\'l"': (HOSTILE, "x"), "bpchar": (HOSTILE, "x"), "name": (ODD, "x"),
     "bytea": (r"\x27", r"\x28"),
@@ -433,7 +439,7 @@ def test_a_forged_feed_of_a_good_table_runs_nothing(state: State, shares: str) -
         for place, call in enumerate(calls("alice.t", OWNER), number):
             for user in READERS if LONG_RUN else [READERS[place % len(READERS)]]:
                 assert len(attempt(state, user, call)) <= 7, call
-        # She may move it now, which the owner of a database can get anyway; rows are another matter.
+        # mallory may move the feed now, which the owner of a database can achieve anyway, but she must not get rows.
         for call in calls("alice.t", "alice")[:GIVE_ROWS] if not IS_SQL else ():
             assert refusal(state.mallory, call) in ("42501", "55000"), call
         check_others(state, position)
@@ -460,7 +466,7 @@ def test_a_forged_count_is_no_number(state: State, relation: str) -> None:
 
 
 def test_a_feed_has_one_state(state: State) -> None:
-    """A row with a higher seq would be another state, as accepted by its owner in feed_rebase()."""
+    """A row with a higher seq would be a second state. It would count as accepted by the owner in feed_rebase()."""
     feed = value(state.sessions["postgres"], "SELECT id FROM inorder_internal.feed WHERE name = 'a'")
     insert = "INSERT INTO inorder_internal.feed_state (feed, seq, relation, position) "
     for seq in (-1, 0, 1, 9223372036854775807):

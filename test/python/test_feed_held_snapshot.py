@@ -1,4 +1,4 @@
-"""Polls do not become more expensive during a long transaction, which keeps every version of a feed's state."""
+"""Polls do not become more expensive during a long transaction, which keeps all versions of a feed's state."""
 
 from typing import Any
 
@@ -25,17 +25,20 @@ TAKE = "SELECT feed_finish_batch('f', number, token) FROM feed_take_batch('f', '
 VIEWS = "SELECT * FROM feeds", "SELECT * FROM feed_batches"
 STATE = "inorder_internal.feed_state, inorder_internal.worker_batch, inorder_internal.share_worker"
 SHARES = ", partition_by => 'n', shares => 4"
-# One share waits for another worker; all its new rows go into a single batch.
+# One share waits for another worker. All of its new rows go into one batch.
 HELD = "INSERT INTO t DEFAULT VALUES; SELECT feed_take_batch('f', 'other', lease => '1 day')"
 
 
 def all_pages(connection: psycopg.Connection[Any], look: str, rows: int) -> list[int]:
-    """Pages touched by a statement that finds this number of new rows; then, for each view, pages touched by it."""
+    """The pages that a statement touches, and the pages that a query of each view touches.
+
+    The statement finds this number of new rows.
+    """
     return [pages(connection, look, rows), *(pages(connection, view, 0) for view in VIEWS)]
 
 
 def pages(connection: psycopg.Connection[Any], look: str, rows: int) -> int:
-    """Pages touched by a statement that finds this number of new rows, after it has been executed once."""
+    """The pages that a statement touches when it is executed a second time. It finds this number of new rows."""
     insert = f"INSERT INTO t SELECT FROM generate_series(1, {rows})"
     run(connection, insert, look, insert)
     return explained(connection, look)
@@ -60,14 +63,15 @@ def test_a_poll_touches_as_many_pages_as_before(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         f"SELECT feed_create('f', 't'{options}); {before}",
     )  # fmt: skip
-    # Like autovacuum. With statistics of so small a table, the planner would choose a sequential scan for this session.
+    # As by autovacuum. Statistics of so small a table suggest a sequential scan, which this session could keep in its
+    # plans.
     run(fresh, f"VACUUM (ANALYZE) {STATE}")
     fresh.execute(MOVE.format(batches=50, step=step).encode())
     at_first = all_pages(fresh, look, rows)
     run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM t")
     fresh.execute(MOVE.format(batches=BATCHES, step=step).encode())
     assert [now for now, was in zip(all_pages(fresh, look, rows), at_first, strict=True) if now > 2 * was] == []
-    # Few rows in many pages: with statistics, a bitmap of all versions would seem cheaper.
+    # A few rows are in many pages: with statistics, a bitmap scan of all versions would seem cheaper.
     run(fresh, f"VACUUM (ANALYZE) {STATE}")
     fresh.execute(MOVE.format(batches=20, step=step).encode())
     assert [now for now, was in zip(all_pages(fresh, look, rows), at_first, strict=True) if now > 2 * was] == []
@@ -76,7 +80,10 @@ def test_a_poll_touches_as_many_pages_as_before(
 
 
 def test_a_share_is_found_as_before_after_a_vacuum(fresh: Connection) -> None:
-    """The planner takes the index of all batches for as good as that of one share, whose few rows are in many pages."""
+    """To the planner, the index of all batches seems as good as the index of one share.
+
+    The few rows of a share are in many pages.
+    """
     run(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         "SELECT feed_create('f', 't', partition_by => 'n', shares => 256)",
@@ -92,7 +99,7 @@ def test_a_share_is_found_as_before_after_a_vacuum(fresh: Connection) -> None:
 
 
 def test_a_share_that_waits_keeps_its_rows_in_order(fresh: Connection, other: Connection) -> None:
-    """Each update moves the row of its batch to another place, and leaves dead versions in page after page."""
+    """Each update moves the row of the batch to another place, so that dead versions are in more and more pages."""
     run(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         f"CREATE TABLE got (place bigserial, n bigint); SELECT feed_create('f', 't'{SHARES})",

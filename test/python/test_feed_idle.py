@@ -1,4 +1,4 @@
-"""A poll or count that found nothing new sees any change that has happened since."""
+"""A poll or a count that found nothing new sees each change that was made after it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -35,7 +35,8 @@ MAKE = """
     RESET SESSION AUTHORIZATION; SELECT feed_create('g', 's.other');
     SELECT feed_create('f', 's.parts'), feed_grant('f', 'reader')"""
 FOR_READER = ", owner => 'reader'"
-# Statements of another session, and the number of rows, or the SQLSTATE, of the next poll of a role's feed.
+# Statements of another session. The next poll of a feed by the role then finds a number of rows, or fails with the
+# SQLSTATE.
 CHANGES = [
     ("reader", "INSERT INTO s.t DEFAULT VALUES", 1),
     ("reader", "SELECT pg_current_xact_id()", None),
@@ -64,7 +65,7 @@ CHANGES = [
 
 @pytest.fixture(scope="module")
 def made(cluster: Cluster) -> Iterator[Callable[[str], str]]:
-    """A database in which MAKE was run. Tests copy it, because running MAKE takes half of the time of a test."""
+    """A database in which MAKE was run. Tests copy it, because running MAKE takes half of a test's time."""
     with connect(cluster.dsn) as admin, ExitStack() as stack:
         run(admin, "CREATE ROLE team", "CREATE ROLE reader LOGIN IN ROLE team", "CREATE ROLE keeper LOGIN")
         stack.callback(run, admin, "DROP OWNED BY reader", "DROP ROLE reader, team, keeper")
@@ -88,7 +89,7 @@ def fresh(cluster: Cluster, made: Callable[[str], str], of_edition: str) -> Iter
 
 @pytest.fixture
 def reader(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
-    """A session of a role that may move three feeds: its own, a granted one, and one of a role that it belongs to."""
+    """A session of a role that may move three feeds: its own, a granted one, and that of a role that it belongs to."""
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname} user=reader") as session:
         for owner in ("reader", "team", "postgres"):
             assert poll(session, owner) == 1
@@ -96,7 +97,7 @@ def reader(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
 
 
 def poll(session: Connection, owner: str, feed: str = "f") -> object:
-    """Number of rows, null for none, or the SQLSTATE."""
+    """The number of rows, None if there are none, or the SQLSTATE of the error."""
     try:
         return value(session, POLL.format(feed=feed, owner=owner))
     except psycopg.Error as error:
@@ -104,7 +105,7 @@ def poll(session: Connection, owner: str, feed: str = "f") -> object:
 
 
 def settle(session: Connection, other: Connection, owner: str, feed: str = "f") -> None:
-    """Poll until the session remembers the feed."""
+    """Poll until the session remembers that the feed has nothing new."""
     for _ in range(3):
         run(other, "SELECT pg_current_xact_id()")
         assert poll(session, owner, feed) is None
@@ -131,7 +132,7 @@ def test_what_goes_past_a_log_to_which_nothing_comes(reader: Connection, fresh: 
 
 @pytest.mark.parametrize("role", ["ALTER ROLE reader {}SUPERUSER", "ALTER TABLE s.parts OWNER TO {}reader"])
 def test_who_may_move_a_feed_no_more(reader: Connection, fresh: Connection, role: str) -> None:
-    """The role is no longer a superuser, or no longer the owner of the table, which everybody may read."""
+    """The role stops being a superuser, or the owner of the table, which everybody may read."""
     run(fresh, "CREATE ROLE noreader", "GRANT SELECT ON s.parts TO PUBLIC", "SELECT feed_revoke('f', 'reader')")
     run(fresh, role.format(""))
     settle(reader, fresh, "postgres")
@@ -142,13 +143,16 @@ def test_who_may_move_a_feed_no_more(reader: Connection, fresh: Connection, role
 
 
 def test_a_commit_of_others_costs_one_who_waits_no_search(reader: Connection, fresh: Connection) -> None:
-    """Workers that wait are woken by each commit on the server, most of which are of other workers: indexes suffice."""
+    """Each commit on the server wakes workers that wait.
+
+    Most commits are of other workers, and an index shows that there is nothing new.
+    """
     run(fresh, "GRANT SET ON PARAMETER track_functions TO reader")
     run(reader, "BEGIN", "SET LOCAL track_functions = 'all'")
     calls = "SELECT coalesce(sum(calls), 0)::int FROM pg_stat_xact_user_functions WHERE funcname = "
 
     def looks() -> int:
-        """The times that a wait has looked."""
+        """The number of times that a wait has looked for rows."""
         before = int(value(reader, f"{calls} 'open_next_batch'"))
         waits = Thread(target=run, args=(reader, "SELECT feed_wait('f')"))
         waits.start()
@@ -162,7 +166,7 @@ def test_a_commit_of_others_costs_one_who_waits_no_search(reader: Connection, fr
 
 
 COUNT = "SELECT exact_count('s.t')"
-# Statements of another session, and by how much the next count is higher, or the SQLSTATE of its error.
+# Statements of another session. The next count is then higher by a number, or fails with the SQLSTATE.
 COUNT_CHANGES = [
     ("INSERT INTO s.t DEFAULT VALUES", 1),
     ("INSERT INTO s.t DEFAULT VALUES; SELECT exact_count_fold('s.t')", 1),
@@ -196,7 +200,7 @@ def test_the_next_count_sees(reader: Connection, fresh: Connection, change: str,
 
 @pytest.mark.parametrize("also", ["SELECT exact_count_fold('s.t')", "SELECT 1"], ids=["folded", "not folded"])
 def test_the_next_count_of_an_older_snapshot(reader: Connection, fresh: Connection, also: str) -> None:
-    """A function counts in its own snapshot, newer than that of the statement that calls it."""
+    """A function counts in a snapshot of its own, newer than the snapshot of the statement that calls it."""
     run(fresh, "SELECT exact_count_start('s.t')", "SELECT pg_advisory_lock(1)",
             "CREATE FUNCTION s.later() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN "
             "PERFORM pg_advisory_xact_lock_shared(1); "
@@ -215,7 +219,7 @@ def test_the_next_count_of_an_older_snapshot(reader: Connection, fresh: Connecti
 def test_the_next_count_sees_that_the_only_partition_was_truncated(
     reader: Connection, fresh: Connection, role: str
 ) -> None:
-    """The guard refuses TRUNCATE of partitions that existed when it was made, and of the whole table."""
+    """The guard refuses TRUNCATE, but not of a partition that was added later."""
     run(fresh, "CREATE TABLE s.p (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()) PARTITION BY RANGE (id)",
             "SELECT exact_count_start('s.p')", "CREATE TABLE s.p1 PARTITION OF s.p DEFAULT",
             "INSERT INTO s.p DEFAULT VALUES", "SELECT exact_count_fold('s.p')",
@@ -228,7 +232,7 @@ def test_the_next_count_sees_that_the_only_partition_was_truncated(
 
 
 def test_the_next_count_of_a_transaction(reader: Connection, fresh: Connection) -> None:
-    """A reader's lock on the table keeps nobody from removing the guard, and does not show that somebody did."""
+    """The reader's lock on the table does not keep another session from removing the guard, nor does it show that."""
     run(fresh, "SELECT exact_count_start('s.t')")
     run(reader, "BEGIN", COUNT, COUNT)
     run(fresh, "ALTER TABLE s.t DISABLE TRIGGER ALL", "DELETE FROM s.t")
@@ -237,7 +241,7 @@ def test_the_next_count_of_a_transaction(reader: Connection, fresh: Connection) 
 
 def test_no_other_count_is_made(reader: Connection, fresh: Connection) -> None:
     run(fresh, "SELECT exact_count_start('s.t')", "GRANT SET ON PARAMETER track_functions TO reader")
-    run(fresh, "INSERT INTO s.t DEFAULT VALUES")  # since the count began
+    run(fresh, "INSERT INTO s.t DEFAULT VALUES")  # a row since the count began
     run(reader, "SET track_functions = 'all'", COUNT, COUNT)
     calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'known_parts'"
     run(reader, "BEGIN")
@@ -249,7 +253,7 @@ def test_no_other_count_is_made(reader: Connection, fresh: Connection) -> None:
 
 
 PAGES = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT (feed_take_batch('load', 'w')).number"
-# Rows are wide, so that few fill the pages above which a look is costly.
+# The rows are wide, so that a few of them fill as many pages as make a look expensive.
 LOADS = {
     "keys": "CREATE TABLE load (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, pad char(200) DEFAULT '')",
     "numbers": "CREATE TABLE load (n int, xact bigint NOT NULL DEFAULT xact_id(), pad char(200) DEFAULT '')",
@@ -266,21 +270,21 @@ def pages(connection: Connection, explain: str) -> int:
 @pytest.mark.editions
 @pytest.mark.parametrize("kind", LOADS)
 def test_a_load_that_was_rolled_back_is_passed(fresh: Connection, kind: str) -> None:
-    """Without VACUUM the dead rows stay: each poll, even in a new session, would read all of them again."""
+    """Without VACUUM the dead rows stay. Each poll, even in a new session, would otherwise read all of them again."""
     index = "" if kind == "keys" else "CREATE INDEX ON load (xact)"
     partition = "CREATE TABLE part PARTITION OF load FOR VALUES IN (0)" if kind == "partitions" else ""
     lazy = f"ALTER TABLE {'part' if partition else 'load'} SET (autovacuum_enabled = off)"
     made = [statement for statement in (LOADS[kind], index, partition, lazy) if statement]
     run(fresh, *made, "SELECT feed_create('load', 'load')", "INSERT INTO load (n) VALUES (0)",
             "SELECT feed_finish_batch('load', number, token) FROM feed_take_batch('load', 'w')")  # fmt: skip
-    ended = "SELECT pg_current_xact_id()"  # so that a look is made again
+    ended = "SELECT pg_current_xact_id()"  # lets the next poll look for rows again
     with connect(fresh.info.dsn) as other:
         before = [looked(session, ended)[-1] for session in (fresh, other)]
         run(fresh, "BEGIN", "INSERT INTO load (n) SELECT 0 FROM generate_series(1, 100000)", "ROLLBACK")
         first = pages(fresh, PAGES)
         after = [looked(session, ended)[-1] for session in (fresh, other)]
     assert first > 2000
-    # The planner itself reads up to 100 pages for the highest number that is there.
+    # The planner reads up to 100 pages of the index to find the highest number.
     assert [now for now, was in zip(after, before, strict=True) if now > 2 * was + 100] == []
     run(fresh, "INSERT INTO load (n) VALUES (0)")
     assert (

@@ -1,4 +1,4 @@
-"""Rows are read by kept plans: the effect on these of changes of a table, its name, or the reader's rights."""
+"""Rows are read by cached plans. These notice changes of a table, of its name, and of the reader's rights."""
 
 from collections.abc import Iterator
 
@@ -35,7 +35,7 @@ def rows(connection: Connection, table: str) -> list[int]:
 
 @pytest.fixture
 def reader(fresh: Connection, other: Connection) -> Connection:
-    """A session that has read two batches of the table ``kept``, and has a plan for it."""
+    """A session that has read two batches of the table ``kept``, and therefore has a plan for it."""
     make(fresh, "kept")
     for n in (1, 2):
         insert(fresh, "kept", n)
@@ -83,7 +83,7 @@ def test_rows_for_a_reader_have_the_columns_of_the_table(fresh: Connection, othe
 
 
 def test_a_name_that_leads_to_another_table(fresh: Connection, reader: Connection) -> None:
-    """A plan belongs to a table rather than to its name."""
+    """A plan belongs to a table, not to the table's name."""
     make(fresh, "shadow")
     insert(fresh, "shadow", 100)
     insert(fresh, "kept", 3)
@@ -112,7 +112,7 @@ CALLS = {
 
 @pytest.fixture
 def role(fresh: Connection, reader: Connection) -> Iterator[Connection]:
-    """The session of the reader, as another role that has already read once by each call."""
+    """The session of the reader, now as another role. The role has read once by each call before."""
     with roles(fresh, "kept_reader"):
         run(fresh, "GRANT SELECT ON kept TO kept_reader", "SELECT exact_count_start('kept')")
         run(reader, "SET ROLE kept_reader", "SELECT feed_create('mine', 'kept'), feed_create('out', 'kept')")
@@ -153,7 +153,7 @@ def test_who_lost_it_under_the_lock_gets_no_rows_by_a_plan(fresh: Connection, ro
 
 
 def test_row_security_is_that_of_each_role(fresh: Connection, role: Connection) -> None:
-    """The owner reads all rows; a role from which a policy hides some reads none, in the same session."""
+    """In one session, the owner reads all rows, and a role from which a policy hides rows reads none."""
     run(fresh, "CREATE POLICY hides ON kept FOR SELECT USING (n > 0)", "ALTER TABLE kept ENABLE ROW LEVEL SECURITY")
     insert(fresh, "kept", 8)
     for _ in range(3):
@@ -214,7 +214,10 @@ def test_each_role_and_search_path_reads_the_same(fresh: Connection, reader: Con
 
 
 def test_the_planner_evaluates_no_constraint_of_the_owner(fresh: Connection, reader: Connection) -> None:
-    """With constraint_exclusion of the reader, the constraint would run; plans are made with the setting disabled."""
+    """With the reader's constraint_exclusion the constraint would be evaluated.
+
+    Plans are made with this setting off.
+    """
     shout = "CREATE OR REPLACE FUNCTION shout(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN {} END $$"
     run(fresh, shout.format("RETURN true;"), "ALTER TABLE kept ADD CHECK (shout(1))", "INSERT INTO kept (n) VALUES (3)")
     run(fresh, shout.format("RAISE 'evaluated';"))

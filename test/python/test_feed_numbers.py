@@ -1,4 +1,4 @@
-"""No batch number is reused under a name: a sink that remembers the last one would omit its rows."""
+"""A number of a batch is not used again under the same name: a sink that remembers it would leave out rows."""
 
 import time
 from pathlib import Path
@@ -33,7 +33,7 @@ def batch(connection: Connection, feed: str = "z") -> int:
 
 @pytest.fixture
 def used(fresh: Connection) -> Connection:
-    """Numbers begin as after an installation: in other tests they begin with 1."""
+    """A database in which numbers begin as after an installation. In other tests they begin with 1."""
     run(fresh, *FROM_CLOCK, PLAIN, "SELECT feed_create('z', 't', 'now')")
     return fresh
 
@@ -85,14 +85,17 @@ def test_a_role_that_is_made_again(used: Connection) -> None:
 
 
 def elsewhere(connection: Connection, ahead: int) -> int:
-    """The state of a feed of another server, whose clock was so far ahead; returns its last number."""
+    """The state of a feed on another server whose clock was ahead by so much; returns the feed's last number."""
     last = now() + ahead
     run(connection, f"UPDATE inorder_internal.feed_state SET batch = {last}, batch_origin = '1/1'")
     return last
 
 
 def test_another_server_whose_clock_is_behind(used: Connection) -> None:
-    """The clock of the other server was ahead by a day. New numbers must still be higher than the numbers it gave."""
+    """The clock of the other server was ahead by a day.
+
+    Numbers of this server must be higher than the numbers given there.
+    """
     last = elsewhere(used, 86_400_000_000)
     assert batch(used) == last + JUMP
     assert batch(used) == last + JUMP + 1
@@ -133,7 +136,7 @@ def test_unfinished_batches_keep_their_numbers(used: Connection) -> None:
 
 @pytest.mark.parametrize("form", ["plain", "custom"])
 def test_dump_and_restore(cluster: Cluster, used: Connection, tmp_path: Path, form: str) -> None:
-    """Batches that the other database has returned since are unknown: numbers continue above any of them."""
+    """The other database has returned batches since the dump, which are unknown here: new numbers are higher."""
     last = batch(used)
     with copied(cluster, used.info.dbname, cluster, "numbers_copy", form, tmp_path) as restored:
         run(restored, "SELECT feed_rebase('t')")

@@ -1,4 +1,4 @@
-"""Reads touch few blocks, and store little, whatever the planner's settings are: by the counters of the server."""
+"""Reads touch few blocks and execute few statements, whatever the planner's settings are: counted by the server."""
 
 import re
 from collections.abc import Iterator
@@ -80,7 +80,7 @@ def test_a_read_touches_what_is_new(big: Connection, server: Installation, setti
         "SELECT exact_count('big')",
     ):
         if setting == "random reads dear" and ("feed_apply" in statement or "exact_count" in statement):
-            continue  # feed_apply() plans the caller's query, and for exact_count() a sequential scan is right
+            continue  # feed_apply() plans the caller's query, and the best plan of exact_count() is a sequential scan
         big.execute("SELECT feed_seek('big', 'now'), exact_count_fold('big')")
         insert_new(big)
         heap, index = touched(big, statement)
@@ -106,7 +106,7 @@ def test_gaps_cost_a_probe_each(big: Connection, cluster: Cluster) -> None:
             heap, index = touched(big, statement)
             message = f"{statement}: {heap} blocks of the table, {index} of its indexes"
             assert heap <= 60 * OPEN and index <= 40 * OPEN, message
-        # These transactions stay open: rows before them are not read again.
+        # The transactions stay open, but rows before them are not read again.
         insert_new(big)
         heap, index = touched(big, "SELECT count(*) FROM feed_read('big', null::big)")
         assert heap <= 150 and index <= 100, f"after: {heap} blocks of the table, {index} of its indexes"
@@ -140,7 +140,7 @@ def test_a_large_transaction_is_read_once(fresh: Connection, column: str) -> Non
 
 @pytest.mark.editions
 def test_no_writer_waits_until_existing_rows_were_looked_at(fresh: Connection) -> None:
-    """A call whose lock makes writers wait examines the index of older rows before it takes the lock."""
+    """Older rows are checked by their index before the call takes the lock that makes writers wait."""
     run(fresh, "CREATE TABLE old (k int PRIMARY KEY)", f"INSERT INTO old SELECT generate_series(1, {OLD})")
     *steps, enable = (str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall())
     run(fresh, *steps, "VACUUM ANALYZE old", "INSERT INTO old SELECT 0")
@@ -150,7 +150,7 @@ def test_no_writer_waits_until_existing_rows_were_looked_at(fresh: Connection) -
 
 
 ORDERED_ROWS, ORDERED_PIECE = 20_000, 1_000
-# Blocks that a piece may touch if the rows of a table lie in the order of the column.
+# The most blocks that a piece may touch if the rows of the table are stored in the order of the column.
 ORDERED_HEAP, ORDERED_INDEX = 120, 120
 
 
@@ -198,17 +198,19 @@ def test_a_transaction_that_was_open_for_long_is_passed_once(ordered: Connection
     expect_pieces(ordered, ORDERED_ROWS // 2 - 500)
 
 
-# Run in one session, counting statements after the first calls have compiled their functions.
+# Let the server report each statement that this session executes. The first calls, which compile functions, are not
+# counted.
 EXPLAINED = """LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
                SET auto_explain.log_level = notice"""
 BATCH = "SELECT count(*) FROM feed_batch_rows('steps', {0}, null::steps)"
-# Steps, the first of which returns arguments of the others; and the maximum of statements that they execute.
+# Statements of a step, and the most statements that they may execute. The first statement returns the arguments of the
+# others.
 STEPS = {
     "poll": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 0),
     "read": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 4),
     "worker": (
         ["SELECT number, token FROM feed_take_batch('steps', 'w', 500)", BATCH,
-         "SELECT feed_finish_batch('steps', {0}, {1})"], 2,  # inside a transaction, SQL moves the feed
+         "SELECT feed_finish_batch('steps', {0}, {1})"], 2,  # within a transaction, a statement moves the feed
     ),
     "share": (
         ["SELECT number, token FROM feed_take_batch('shared', 'w', 500)", BATCH.replace("'steps'", "'shared'"),
@@ -219,14 +221,15 @@ STEPS = {
 }  # fmt: skip
 
 
-# The functions in PL/pgSQL that the session has compiled.
+# The PL/pgSQL functions that the session has compiled.
 COMPILED = "SELECT array_agg(ident ORDER BY ident) FROM pg_backend_memory_contexts WHERE name = 'PL/pgSQL function'"
 
 
 def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> None:
-    """Most of the cost of a call is to begin statements. A check that is an expression begins none.
+    """Beginning a statement is most of the cost of a call. A check that is an expression needs no statement.
 
-    Functions in SQL that the server does not inline have no text, and pg_stat_statements does not count them, either.
+    Functions in SQL that the server does not inline are reported without text, and are not counted, as in
+    pg_stat_statements.
     """
     seen: list[str] = []
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
@@ -257,7 +260,7 @@ def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> No
 
 @pytest.mark.editions
 def test_a_session_keeps_nothing_of_a_partition_that_is_gone(cluster: Cluster, fresh: Connection) -> None:
-    """PL/pgSQL keeps a compiled copy of a function with a polymorphic argument for each row type."""
+    """For a function with a polymorphic argument, PL/pgSQL keeps a compiled copy for each row type."""
     run(fresh, "CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) "
                    "PARTITION BY LIST (n)", "SELECT feed_create('f', 'parts')")  # fmt: skip
     kept = []
@@ -280,7 +283,10 @@ def test_a_session_keeps_nothing_of_a_partition_that_is_gone(cluster: Cluster, f
 
 
 def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, fresh: Connection) -> None:
-    """It checks the table without queries over catalogs, and without PL/pgSQL, which each new session would prepare."""
+    """The call checks the table without PL/pgSQL and without queries of catalogs.
+
+    Each new session would have to prepare these.
+    """
     columns, parts, single = "uuid DEFAULT uuid_xact_nextval(), n int", range(20), '"A single"'
     run(fresh, f'CREATE TABLE {single} ("Key" {columns}, PRIMARY KEY ("Key"))',
             'CREATE TABLE numbers ("K" serial PRIMARY KEY, n int, "X" bigint DEFAULT xact_id())',
@@ -295,32 +301,32 @@ def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, f
         run(fresh, f"SELECT feed_create('{table}', '{table}')", insert,
                 f"SELECT feed_apply('{table}', 'SELECT count(*) FROM batch')", insert)  # fmt: skip
         with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as reader:
-            run(reader, "SET quote_all_identifiers = on")  # names in a position are written as before
+            run(reader, "SET quote_all_identifiers = on")  # names in a position are written as without this setting
             look = (
                 f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT count(*) FROM feed_peek('{table}', null::{table}, 9)"
             )
             plan: Any = value(reader, look)
             compiled[table] = value(reader, COMPILED)
         first[table] = plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"]
-    # Where there are many partitions, functions are compiled.
+    # Only for a table with many partitions, functions are compiled.
     assert compiled.pop("parts") and set(compiled.values()) == {None}
     assert first.pop("parts") <= 1000 + 100 * len(parts) and max(first.values()) <= 600, first
 
 
 def test_a_piece_of_a_large_transaction_touches_its_own_rows(fresh: Connection) -> None:
-    """The index that feed_prepare() makes has the rows in the order of their delivery, before any ANALYZE."""
+    """The index that feed_prepare() creates has the rows in the order of delivery, even before any ANALYZE."""
     run(fresh, "CREATE TABLE old (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int)",
             "INSERT INTO old (n) SELECT generate_series(1, 10)")  # fmt: skip
     run(fresh, *(str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall()))
     run(fresh, "SELECT feed_create('f', 'old', 'now')", "INSERT INTO old (n) SELECT generate_series(1, 30000)")
-    # The end of the first piece is searched twice: the index alone does not tell the key of a row.
+    # The end of the first piece is looked up twice, because the index alone does not have the key of a row.
     for most in (300, 200, 200):
         heap, index = touched(fresh, "SELECT count(*) FROM feed_read('f', null::old, 50)", "old")
         assert heap <= most and index <= 100, (heap, index)
 
 
 def test_the_prepared_index_has_only_keys_of_a_fixed_size(fresh: Connection) -> None:
-    """A long text that the primary key accepts would be too long beside the number."""
+    """The primary key accepts a long text. Together with the number, the text would be too long for an index."""
     names = [f"c{i}" for i in range(32)]
     keys = {
         "k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY": "(xact, k)", "k text PRIMARY KEY": "(xact)",

@@ -1,4 +1,4 @@
-"""Logical replication: applied rows carry no foreign numbers, and a subscriber's own numbers are read as any others."""
+"""Logical replication: the subscriber's numbers do not come from the publisher, and are read like all others."""
 
 from collections.abc import Iterator
 
@@ -42,7 +42,10 @@ def subscriber(logical: Cluster) -> Iterator[Connection]:
 
 
 def subscribe(logical: Cluster, publisher: Connection, subscriber: Connection, table: str, options: str = "") -> None:
-    """Replicate a table. The slot is made by hand: within one server CREATE SUBSCRIPTION would wait for itself."""
+    """Replicate a table.
+
+    The slot is created first, because CREATE SUBSCRIPTION would wait for itself within one server.
+    """
     publisher.execute(f"CREATE PUBLICATION {table} FOR TABLE {table}".encode())
     publisher.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [table])
     source = make_conninfo(logical.dsn, dbname="publisher")
@@ -94,7 +97,7 @@ def test_a_subscriber_numbers_rows_by_itself(logical: Cluster, publisher: Connec
         got += [row[0] for row in subscriber.execute("SELECT id FROM feed_read('applied', null::applied)")]
     assert got == list(range(1, 301))
     assert value(subscriber, "SELECT count(DISTINCT xact) FROM applied") == 3
-    # An applied UPDATE leaves the number alone, so the guard lets it through.
+    # An applied UPDATE does not change the number, so the guard allows it.
     publisher.execute("UPDATE applied SET note = 'changed'")
     wait_for(subscriber, "SELECT bool_and(note = 'changed') FROM applied")
     assert value(subscriber, "SELECT count(DISTINCT xact) FROM applied") == 3

@@ -1,4 +1,4 @@
-"""Dump and restore: positions, guards and counts continue in another server, whatever its transaction IDs are."""
+"""Dump and restore: positions, guards and counts continue on another server, whatever its transaction IDs are."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,7 +52,7 @@ def filled(cluster: Cluster) -> Iterator[dict[str, list[int]]]:
 
 
 def check_rebased(connection: Connection, feed: str, table: str) -> None:
-    """The number of row 13, inserted afterwards, is above all restored ones."""
+    """After feed_rebase(), a new row, 13, has a number above the numbers of all restored rows."""
     highest = int(value(connection, f"SELECT max({NUMBERS[feed]}) FROM {table}"))
     base = int(value(connection, "SELECT feed_rebase(%s)", table))
     assert base > 0
@@ -103,7 +103,7 @@ READER = "inorder_reader"
 
 @pytest.fixture
 def plain_roles(cluster: Cluster, young: Cluster) -> Iterator[None]:
-    """Two roles in both servers, with different OIDs: one owns a database, the other may read tables."""
+    """Two roles on both servers, with different OIDs: one owns a database, the other may read tables."""
     for server, roles in ((cluster, (OWNER, READER)), (young, ("another", READER, OWNER))):
         with connect(server.dsn) as connection:
             for role in roles:
@@ -120,7 +120,7 @@ def plain_roles(cluster: Cluster, young: Cluster) -> Iterator[None]:
 
 
 def own_database(server: Cluster, installer: str) -> None:
-    """A database of the owner's with the extension, unless he installs it himself."""
+    """A database of the owner, with the extension unless the owner installs it."""
     with connect(server.dsn) as connection:
         connection.execute(f"CREATE DATABASE plain OWNER {OWNER}".encode())
     if installer != OWNER:
@@ -153,7 +153,7 @@ def test_the_owner_of_a_database_dumps_and_restores_it(
     file = str(tmp_path / "dump")
     dumped = run_program(cluster, "pg_dump", "-U", OWNER, "--format=custom", "-f", file, "plain")
     assert dumped.returncode == 0, dumped.stderr
-    # Only the owner of the extension may set its comment.
+    # Only the owner of the extension may set the extension's comment.
     options = ["--exit-on-error"] + (["--no-comments"] if installer != OWNER else [])
     restored = run_program(young, "pg_restore", "-U", OWNER, *options, "-d", "plain", file)
     assert restored.returncode == 0, restored.stderr
@@ -198,7 +198,7 @@ def test_who_installed_restores_its_own(cluster: Cluster, young: Cluster, tmp_pa
     file = str(tmp_path / "dump")
     dumped = run_program(cluster, "pg_dump", "-U", OWNER, "--format=custom", "-f", file, "plain")
     assert dumped.returncode == 0, dumped.stderr
-    # Several jobs may make the trigger of a partitioned table before they load its partitions.
+    # With several jobs, the trigger of a partitioned table may be created before its partitions are loaded.
     for sections in (["--section=pre-data", "--section=data"], ["--section=post-data"]) if jobs != "1" else ([],):
         restored = run_program(
             young, "pg_restore", "-U", OWNER, "--exit-on-error", "-j", jobs, *sections, "-d", "plain", file
@@ -207,7 +207,7 @@ def test_who_installed_restores_its_own(cluster: Cluster, young: Cluster, tmp_pa
     with connect(dsn_of(young, "plain", OWNER)) as connection:
         for table in ALL.values():
             connection.execute("SELECT feed_rebase(%s)", [table])
-        kept = 2 * len(ALL) + 1  # a dump does not contain the reader's feed
+        kept = 2 * len(ALL) + 1  # the owner's dump does not contain the reader's feed
         for state in ("feed", "feed_state"):
             assert value(connection, f"SELECT count(*) FROM inorder_internal.{state}") == kept, state
         again = "INSERT INTO inorder_internal.feed_state (feed, relation, position) SELECT feed, relation, position"
@@ -221,7 +221,7 @@ def test_who_installed_restores_its_own(cluster: Cluster, young: Cluster, tmp_pa
 
 def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
     with copy_of("template1", cluster, "elsewhere") as connection:
-        spend_transactions(connection, 2000)  # more transactions than other tests use in the younger server
+        spend_transactions(connection, 2000)  # use more transaction IDs than other tests use on the younger server
         create(connection, schema="In Order")
         connection.execute(
             """CREATE TABLE events (id uuid PRIMARY KEY DEFAULT "In Order".uuid_xact_nextval(1000), n int);
@@ -245,9 +245,11 @@ def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> Non
 
 
 def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """The feed has passed transactions of other tables: the base must be above them, or new rows would be skipped.
+    """The feed has passed transactions that wrote into other tables.
 
-    This applies to transactions that began before the base was raised, too.
+    The base must be above these, or new rows would be skipped.
+
+    The same holds for rows of transactions that began before the base was raised.
     """
     with connect(cluster.dsn) as connection:
         spend_transactions(connection, 20_000)
@@ -274,7 +276,7 @@ def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_
 
 
 def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """The column is found by its name, although its number differs; later rows belong to the next set."""
+    """The column is found by its name, although its attribute number differs. Later rows belong to the next set."""
     with connect(cluster.dsn) as connection:
         spend_transactions(connection, 20_000)
     with copy_of("template1", cluster, "in_order") as connection:
@@ -305,7 +307,7 @@ def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster
 
 
 def test_shares_of_which_one_waits_go_on(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """The start of their batches is in the dump, as the batches are."""
+    """The dump has the start of each share's batches, as it has the batches."""
     with copy_of("template1", cluster, "divided") as source, connect(source.info.dsn) as other:
         create(source)
         run(

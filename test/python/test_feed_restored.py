@@ -1,4 +1,4 @@
-"""Restored state is not read or written until somebody accepts it, however far transaction IDs advance."""
+"""Restored state is neither read nor written until the owner accepts it, however far the transaction IDs advance."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +20,9 @@ pytestmark = pytest.mark.server
 
 Refused = psycopg.errors.ObjectNotInPrerequisiteState
 RESTORED = "was restored from a dump"
-SPENT = 20_000  # transactions that the dumped server is ahead
+SPENT = 20_000  # number of transactions by which the dumped server is ahead
 
-# Ways to dump and restore: options of pg_dump; options of each run of pg_restore (or psql); and the role.
+# Ways to dump and restore: options of pg_dump, options of each run of pg_restore or psql, and the role.
 WAYS = {
     "plain": (["--format=plain"], [["-v", "ON_ERROR_STOP=1"]], "postgres"),
     "inserts": (["--format=plain", "--rows-per-insert=2"], [["-v", "ON_ERROR_STOP=1"]], "postgres"),
@@ -92,7 +92,10 @@ def refusal(connection: Connection, statement: str) -> psycopg.errors.Diagnostic
 
 
 def check_refused(connection: Connection) -> None:
-    """Check that every read and write of each table is refused; the generated form is refused by feeds only."""
+    """Check that every read and write of each table is refused.
+
+    For a table with generated numbers, only feeds refuse.
+    """
     for feed, table in KEPT.items():
         for call in (
             f"SELECT feed_read('{feed}', null::{table})", f"SELECT feed_peek('{feed}', null::{table})",
@@ -122,7 +125,7 @@ def test_a_restore_is_refused_until_it_is_accepted(
     cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: Connection, way: str, tmp_path: Path
 ) -> None:
     restore(cluster, young, way, tmp_path)
-    if way == "schema first":  # for the triggers were disabled
+    if way == "schema first":  # because the triggers were disabled
         target.execute("SELECT feed_enable('made')")
     check_refused(target)
     for table in ALL.values() if way != "schema first" else ():
@@ -133,7 +136,7 @@ def test_a_restore_is_refused_until_it_is_accepted(
         else:
             assert "feed_rebase(" in str(refusal(target, f"SELECT exact_count({quoted(table)})").message_hint)
     if way != "schema first":
-        with target.transaction(force_rollback=True):  # deletes rows like the apply worker of a subscription
+        with target.transaction(force_rollback=True):  # deletes rows as the apply worker of a subscription does
             target.execute("SET LOCAL session_replication_role = replica")
             target.execute("DELETE FROM made WHERE n = (SELECT min(n) FROM made)")
             assert value(target, "SELECT exact_count('made')") == 11
@@ -147,7 +150,7 @@ def test_a_restore_is_refused_until_it_is_accepted(
     for feed in KEPT:
         rest = sorted(delivered[feed] + read(target, feed))
         assert rest == list(range(1, 213)), feed
-    # After its guard is created again, a feed does not mistake an old position for one of the new numbers, either.
+    # Creating the guard again does not let a feed accept an old position for the new numbers.
     target.execute("ALTER TABLE made DROP CONSTRAINT made_pkey, ADD PRIMARY KEY (n, id)")
     target.execute("SELECT feed_enable('made')")
     assert "feed_seek('made" in str(refusal(target, "SELECT feed_read('made', null::made)").message_hint)
@@ -176,7 +179,7 @@ def test_a_restore_into_the_same_server_is_refused(
 @pytest.mark.parametrize("older", [False, True])
 def test_accepting_is_undone_with_its_transaction(restored: Connection, older: bool) -> None:
     with connect(restored.info.dsn) as other:
-        if older:  # in this case the base and the triggers stay as they are
+        if older:  # in this case the base and the triggers do not change
             missing = value(restored, "SELECT max(xact) + 1000 - inorder_internal.next_transaction(0) FROM orders")
             spend_transactions(restored, int(str(missing)))
             restored.execute("BEGIN")
@@ -192,7 +195,7 @@ def test_accepting_is_undone_with_its_transaction(restored: Connection, older: b
                 restored.execute("ROLLBACK")
                 refusal(restored, f"INSERT INTO {table} (n) VALUES (7)")
         refusal(other, "INSERT INTO parts (n) VALUES (7)")
-        # A table of its own, which becomes a partition of one that was restored.
+        # A separate table, which then becomes a partition of a restored table.
         restored.execute("CREATE TABLE own (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n))")
         restored.execute("SELECT feed_enable('own')")
         for _ in range(2):
@@ -206,7 +209,10 @@ def test_accepting_is_undone_with_its_transaction(restored: Connection, older: b
 
 
 def test_batches_of_a_restored_feed_have_numbers_of_their_own(restored: Connection) -> None:
-    """The sink has got further batches since the dump: the unfinished batch comes again, the next has a new number."""
+    """Since the dump, the sink has got further batches.
+
+    The unfinished batch comes again, and the next batch has a new number.
+    """
     for feed, table in KEPT.items():
         restored.execute("SELECT feed_rebase(%s)", [table])
         steps = f"{feed} steps"

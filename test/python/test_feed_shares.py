@@ -1,4 +1,4 @@
-"""Workers that divide a feed by a column: in any course of events, the rows of a key are processed in order."""
+"""Workers that divide a feed by a column process the rows of a key in order, in any course of events."""
 
 import random
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ from world.sql import value
 pytestmark = pytest.mark.server
 
 KEYS, WRITERS, WORKERS, STEPS = 6, 3, 4, 120
-# Forms of the number in a table: with and without an index in its order, a key in a transaction, partitions.
+# Tables with each form of the number: with and without an index in its order, with a key, with partitions.
 TABLES = {
     "uuid": "CREATE TABLE shared (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {}); CREATE INDEX ON shared (seq)",
     "btree": "CREATE TABLE shared (xact bigint NOT NULL DEFAULT xact_id(), {}, PRIMARY KEY (seq));"
@@ -68,7 +68,7 @@ class Writer:
     session: Connection
     keys: set[str] = field(default_factory=set)
     rows: list[Row] = field(default_factory=list)
-    began: int = 0  # the time of its first write
+    began: int = 0  # when its transaction began
 
 
 @dataclass
@@ -87,19 +87,19 @@ class Course:
         self.began: dict[Row, int] = {}
         self.committed: dict[Row, int] = {}
         self.held: dict[str, Held] = {}
-        self.late: set[int] = set()  # tokens whose lease was over
-        self.known: dict[int, list[Row]] = {}  # batches that a worker has had: they stay as they are
+        self.late: set[int] = set()  # tokens of leases that have ended
+        self.known: dict[int, list[Row]] = {}  # batches that a worker has had, whose rows must not change
         self.processed: dict[str, list[Row]] = defaultdict(list)
 
     def write(self) -> None:
-        """Begin, write versions of keys whose locks are free, or end."""
+        """Let a writer begin, write versions of keys that no other writer has locked, or end."""
         writer = self.rng.choice(self.writers)
         self.clock += 1
         if writer.began and self.rng.random() < 0.3:
             return self.end(writer, commits=self.rng.random() < 0.8)
         if not writer.began:
             writer.session.execute("BEGIN")
-            writer.session.execute("SELECT pg_current_xact_id()")  # it gets a transaction ID before it has the locks
+            writer.session.execute("SELECT pg_current_xact_id()")  # its transaction ID is assigned before it has locks
             writer.began = self.clock
             return None
         taken = set[str]().union(*(other.keys for other in self.writers if other is not writer))
@@ -122,10 +122,10 @@ class Course:
     def work(self) -> None:
         worker = f"worker {self.rng.randrange(WORKERS)}"
         held = self.held.get(worker)
-        if held is None or self.rng.random() < 0.1:  # the other process of that name
+        if held is None or self.rng.random() < 0.1:  # as another process with this name
             return self.take(worker)
         way = self.rng.random()
-        if way < 0.2:  # it hangs until its lease is over
+        if way < 0.2:  # the worker hangs until its lease has ended
             self.db.execute(EXPIRE, [held.number])
             self.late.add(held.token)
             return None
@@ -145,7 +145,7 @@ class Course:
         row: Any = self.db.execute(TAKE, [worker, limit]).fetchone()
         assert row is not None
         if row[0] is None:
-            if worker in self.held:  # it was tried too often
+            if worker in self.held:  # its batch was tried too often
                 self.lose(self.held.pop(worker), by_name=True)
             return
         rows: list[Any] = self.db.execute(ROWS, [row[0]]).fetchall()
@@ -158,7 +158,7 @@ class Course:
         self.held[worker] = Held(row[0], row[1], rows)
 
     def lose(self, held: Held, by_name: bool) -> None:
-        """The batch was given to a process of the same name, or its lease has ended: this token is invalid."""
+        """Check that the token is invalid: a process of the same name has the batch, or the lease has ended."""
         assert by_name or held.token in self.late
         with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
             self.db.execute(FINISH, [held.number, held.token])
@@ -168,7 +168,7 @@ class Course:
             self.processed[row[0]].append(row)
 
     def clear(self) -> None:
-        """Retry a dead batch, or process it by hand; other batches of its share wait until then."""
+        """Retry a dead batch, or process it without a worker. Later batches of its share wait for that."""
         row: Any = self.db.execute("SELECT number FROM feed_batches WHERE dead_since IS NOT NULL LIMIT 1").fetchone()
         if row is None:
             return
@@ -255,7 +255,7 @@ def test_shares_after_a_restore(cluster: Cluster, tmp_path: Path, same_hashes: b
         )
         first: Any = old.execute(TAKE, ["one", 4]).fetchone()
         second: Any = old.execute(TAKE, ["two", 4]).fetchone()
-        old.execute(TAKE, ["three", 4])  # distributes the rest
+        old.execute(TAKE, ["three", 4])  # this call divides the remaining rows into shares
         rows = {number: old.execute(ROWS, [number]).fetchall() for number in (first[0], second[0])}
         with copied(cluster, "shares", cluster, "shares_again", "custom", tmp_path) as new:
             new.execute("SELECT feed_rebase('shared')")
@@ -292,7 +292,7 @@ def test_a_worker_keeps_its_share_and_takes_that_of_one_that_is_gone(db: Connect
         "INSERT INTO shared (key, version) SELECT k, v FROM generate_series(1, 9) AS v, generate_series(0, 9) AS k"
     )
     first: list[Any] = [db.execute(TAKE, [worker, 4]).fetchone() for worker in ("gone", "stays", "late")]
-    assert first[2] == (None, None)  # both shares have a batch now, whose end the others wait for
+    assert first[2] == (None, None)  # each share has an unfinished batch, for which later batches wait
     share_of = "SELECT share FROM feed_batches WHERE number = %s"
     other, own = (value(db, share_of, batch) for batch, _ in first[:2])
     for row in first[:2]:

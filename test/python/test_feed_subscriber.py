@@ -1,4 +1,4 @@
-"""A subscriber of logical replication, of another major version: what it receives and refuses, and the switch-over."""
+"""A logical subscriber of another major version: what it receives and refuses, and the switch-over to it."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -68,7 +68,7 @@ def write(writers: list[Writer], transactions: int, readers: list[Consumer]) -> 
 
 
 def check_refused(connection: Connection, table: str) -> None:
-    """A role that reads or writes here before feed_rebase() learns why that fails."""
+    """A role that reads or writes on the subscriber before feed_rebase() gets an error that names the reason."""
     for call in (f"reader_start('{table}')", f"exact_count_fold('{table}')", f"feed_create('other', '{table}')"):
         with pytest.raises(Refused, match="was restored from a dump") as refused:
             connection.execute(f"SELECT {call}".encode())
@@ -108,7 +108,10 @@ def leave(source: Connection, consumer: Consumer, with_state: bool) -> None:
 
 
 def accept_all(world: World, target: Connection, consumers: list[Consumer], with_state: bool) -> None:
-    """Rebase during an older transaction, which then writes rows with a lower number than ended transactions."""
+    """Call feed_rebase() during an older transaction, which writes afterwards.
+
+    The numbers of its rows are below those of ended transactions.
+    """
     with connect(world.primary) as before:
         before.execute("BEGIN; SELECT pg_current_xact_id()")
         target.execute("CREATE TABLE later (n int)")
@@ -206,7 +209,7 @@ MARK = "UPDATE inorder_internal.feed_table SET base = base"
 
 
 def change_unread(pair: Pair, source: Connection) -> None:
-    """Changes by the publisher to a table that it has taken back from its feeds are replicated, too."""
+    """The publisher takes a table from its feeds and changes it: the changes are replicated, too."""
     source.execute("SELECT feed_disable('numbers'); TRUNCATE numbers, made")
     source.execute("INSERT INTO numbers (region, token) SELECT 0, g FROM generate_series(1, 9) AS g")
     source.execute("UPDATE numbers SET xact = 7 WHERE token = 1; DELETE FROM numbers WHERE token > 5")
@@ -215,7 +218,7 @@ def change_unread(pair: Pair, source: Connection) -> None:
 
 
 def check_live(target: Connection) -> None:
-    """No row of another server arrives, and none is deleted, whoever may set the role."""
+    """No row of another server is accepted, and none is deleted, even by a role that may set the replication role."""
     target.execute("SET session_replication_role = replica")
     for forged in (
         f"INSERT INTO keys (id, region, token) VALUES ({OLD}, 0, 0)", "DELETE FROM keys",
@@ -335,7 +338,7 @@ def test_a_clone_becomes_a_subscriber(pair: Pair, edition: str, subscribing_clon
             for consumer in both:
                 check_refused(target, consumer.table)
                 target.execute("SELECT feed_rebase(%s)", [consumer.table])
-            target.execute("SELECT feed_seek('numbers moved', 'here')")  # which was not replicated since
+            target.execute("SELECT feed_seek('numbers moved', 'here')")  # its table is no longer replicated
             world.superuser = clone.target
             lane.write(5)
             for consumer in both:

@@ -1,4 +1,4 @@
-"""Waiting for rows: a commit wakes the session, nothing else does, and nobody waits for it."""
+"""Waiting for rows: only a commit wakes the session, and nobody waits for the session."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.server
 OF_FEED = "feed_wait('wait', {timeout})"
 OF_POSITION = "reader_wait('waited', {position}, {timeout})"
 Waiting = Callable[[str], bool]
-# The SQL edition waits by pg_sleep().
+# The SQL edition waits by pg_sleep(), the C extension by a wait event of type Extension.
 IS_WAITING = (
     "SELECT count(*) = 1 FROM pg_stat_activity "
     "WHERE pid = %s AND wait_event_type IN ('Extension', 'Timeout') AND query ~ '(feed|reader)_wait'"
@@ -94,7 +94,10 @@ def test_a_commit_wakes(writer: Connection, reader: Connection, waits: Waiting, 
 def test_others_change_the_table_meanwhile(
     writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor
 ) -> None:
-    """A waiting session holds no lock on the table, so nobody waits for it. The next call sees the columns."""
+    """A session that waits holds no lock on the table, so nobody waits for the session.
+
+    Its next call sees the new columns.
+    """
     woken = until_true(waits, aside)
     begin_to_wait(writer, reader)
     locks = (
@@ -109,7 +112,7 @@ def test_others_change_the_table_meanwhile(
 
 
 def test_an_error_ends_it(writer: Connection, reader: Connection, aside: ThreadPoolExecutor) -> None:
-    """An error of the reader ends the wait at once, and the session continues."""
+    """An error ends the wait at once, and the session can continue."""
     woken = aside.submit(lambda: value(reader, "SELECT feed_wait('wait')"))
     begin_to_wait(writer, reader)
     with writer.transaction():
@@ -175,7 +178,7 @@ OUT_OF_RANGE = [
 
 
 def test_a_timeout_out_of_range(waits: Waiting) -> None:
-    """The timeout is at most a second, which hides the wait from VACUUM."""
+    """A wait lasts at most a second, so that its snapshot does not hold back VACUUM for long."""
     for timeout, code, text in OUT_OF_RANGE:
         with pytest.raises(psycopg.Error, match=text) as caught:
             waits(timeout)
@@ -183,7 +186,7 @@ def test_a_timeout_out_of_range(waits: Waiting) -> None:
 
 
 def test_a_timeout_of_months_and_days(waits: Waiting) -> None:
-    """An interval such as '1 month -30 days' equals zero, but adding it to a time may give a later day."""
+    """The interval '1 month -30 days' equals zero, but added to a time it may give a later day."""
     assert not waits("'1 month -30 days'") and not waits("'30 days -1 month'")
 
 

@@ -1,4 +1,4 @@
-"""Rows after a position, by a kept plan or by a query: the same, complete, in pieces of any size."""
+"""Rows after a position are read by a kept plan or by a query: the same rows, complete, in pieces of any size."""
 
 import random
 
@@ -43,9 +43,9 @@ PIECES = 90 if LONG_RUN else 40
 
 
 def write(sessions: list[Connection], chance: random.Random, has_body: bool, is_number: bool) -> None:
-    """Let transactions begin in one order and end in another. Each writes up to nine rows at a time.
+    """Let transactions end in another order than they begin. Each writes up to nine rows at a time.
 
-    Some update their rows, which leaves dead versions in the same page or in another page.
+    Some transactions update their rows, which leaves dead versions in the same page or in another page.
     """
     for session in sessions:
         if session.info.transaction_status.name == "IDLE":
@@ -79,7 +79,7 @@ def test_the_same_rows_by_plan_and_by_query(cluster: Cluster, fresh: Connection,
             write([a, b, c], chance, kind != "dropped", is_number)
             limit = chance.randrange(1, 12)
             run(fresh, *["VACUUM t"] * (piece % 10 == 9), "BEGIN")
-            # called for positions within a transaction, in tables with numbers
+            # this function is called only for positions within a transaction, in tables with numbers
             before = value(fresh, CALLS.format("found"))
             rows = [row for (row,) in fresh.execute(READ.format(limit).encode())]
             is_asked = value(fresh, CALLS.format("found")) != before

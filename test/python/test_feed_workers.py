@@ -1,4 +1,4 @@
-"""A batch belongs to a worker name, by the server's clock, whatever happens to the session that took it."""
+"""A batch is given to the name of a worker, until a time of the server's clock, and not to a session."""
 
 import json
 import threading
@@ -43,7 +43,7 @@ def take(connection: Connection, worker: str, rows: int = 2) -> tuple[Any, Any]:
 
 
 class Worker:
-    """A process that is killed after some batches, each time before it finishes the last one, and started again."""
+    """A process that is killed after some batches, before it finishes the last of them, and is started again."""
 
     def __init__(self, dsn: str, name: str, written: threading.Event, dies: int) -> None:
         self.dsn, self.name, self.written, self.dies = dsn, name, written, dies
@@ -95,7 +95,7 @@ def test_three_workers_get_each_row_once(feed: Connection, dies: int) -> None:
 
 @pytest.mark.parametrize("reset", RESETS)
 def test_a_lease_outlives_its_session(feed: Connection, other: Connection, reset: str) -> None:
-    """A pool resets its connections, and another client may get the same one, or the worker another."""
+    """A pool resets connections, and may give a connection to another client, or another connection to the worker."""
     insert(feed, 3)
     number, token = take(feed, "a")
     for statement in reset.split("; "):
@@ -110,7 +110,7 @@ def test_a_lease_outlives_its_session(feed: Connection, other: Connection, reset
 
 
 def test_a_lease_behind_a_pooler(feed: Connection, cluster: Cluster, shared_folder: Path) -> None:
-    """The pooler works by transaction, and resets sessions: clients share sessions, and get another one each time."""
+    """The pooler assigns a session to each transaction, and resets it. A client gets another session each time."""
     insert(feed, 3)
     reset = "server_reset_query = DISCARD ALL\nserver_reset_query_always = 1\ndefault_pool_size = 2\n"
     with pooled(cluster, shared_folder, more=reset) as port:
@@ -140,7 +140,7 @@ def test_a_lease_outlives_the_process(feed: Connection, cluster: Cluster) -> Non
             worker.execute("SELECT 1")
     assert take(feed, "b", 9)[0] == number + 1
     for _ in range(9):
-        with connect(feed.info.dsn) as again:  # under its name it goes on at once
+        with connect(feed.info.dsn) as again:  # a process with this name continues at once
             assert take(again, "a")[0] == number
     assert one_row(feed, "SELECT worker, tries FROM feed_batches ORDER BY number LIMIT 1") == ("a", 1)
     assert state(feed, f"SELECT feed_finish_batch('work', {number}, {token})") == LOST
@@ -211,7 +211,7 @@ def test_what_the_hint_says(feed: Connection) -> None:
 
 
 def test_the_same_call_in_one_transaction_is_one_call(feed: Connection) -> None:
-    """(f(...)).* makes a call for each column. Through a client library that is one statement, and one row."""
+    """(f(...)).* calls f for each column, although for a client it is one call, which returns one row."""
     insert(feed, 5)
     expanded = "SELECT (feed_take_batch('work', 'a', 2)).*"
     number, token, tries, lease_end = one_row(feed, expanded)
@@ -248,13 +248,13 @@ def test_a_worker_that_crashes_each_time_is_tried_once_for_each_lease(feed: Conn
 
 
 def test_a_clock_that_was_a_day_ahead_holds_no_batch(feed: Connection) -> None:
-    """A returned batch waits for the time that was computed by that clock, until feed_retry_batch() is called."""
+    """A batch was returned while the clock was ahead, so it waits for a day. feed_retry_batch() ends that."""
     insert(feed, 3)
     number, token = take(feed, "a")
     run(feed, f"SELECT feed_fail_batch('work', {number}, {token}, 'bad', retry_after => '1 day')")
     assert take(feed, "b", 9)[0] == number + 1
     assert take(feed, "c") == (None, None)
-    assert state(feed, f"SELECT feed_retry_batch('work', {number + 1})") == LOST  # its worker has it
+    assert state(feed, f"SELECT feed_retry_batch('work', {number + 1})") == LOST  # a worker has this batch
     run(feed, f"SELECT feed_retry_batch('work', {number})")
     assert one_row(feed, "SELECT number, tries FROM feed_take_batch('work', 'c', 2)") == (number, 1)
 

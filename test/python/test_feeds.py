@@ -1,4 +1,4 @@
-"""inorder feeds: its output for a feed in each format."""
+"""inorder feeds: its output for feeds in each state, in each format."""
 
 import json
 import re
@@ -89,7 +89,7 @@ def test_columns_stand_below_each_other_whatever_names_are_of() -> None:
 
 
 def test_who_delays_rows(cluster: Cluster, feeds: Tail) -> None:
-    """The output shows the oldest transaction, a session or a prepared transaction, and since when it delays rows."""
+    """The output has the oldest transaction, of a session or prepared, and for how long it has delayed rows."""
     with connect(f"{cluster.dsn} dbname=tail") as writer:
         writer.execute("SET application_name = 'importer'")
         with writer.transaction(force_rollback=True):
@@ -135,7 +135,7 @@ def test_a_check_for_monitoring(feeds: Tail, fresh: Connection) -> None:
 
 
 def test_a_poll_in_vain_is_recorded_before_a_check_would_fail(feeds: Tail, fresh: Connection) -> None:
-    """The reader polls often, and there is one new row: the poll of half a minute ago is the last one that counts."""
+    """The reader polls often, and then there is a new row. The last poll that was recorded is half a minute old."""
     fresh.execute("SELECT feed_drop('mail'), count(*) FROM feed_read('say \"hi\"', null::events)")
     times = ("polled", "caught_up_at")
     for _ in range(4):
@@ -149,7 +149,10 @@ def test_a_poll_in_vain_is_recorded_before_a_check_would_fail(feeds: Tail, fresh
 
 
 def test_the_feeds_of_a_table_that_was_dropped(feeds: Tail, fresh: Connection) -> None:
-    """Feeds with unfinished batches stay until feed_drop(); the others are gone, though not removed yet."""
+    """Feeds with unfinished batches stay until feed_drop().
+
+    Other feeds are not shown, even if their rows are not removed yet.
+    """
     fresh.execute("SELECT feed_create('Bob''s', 'events'), (feed_take_batch('Bob''s', 'w')).number")
     fresh.execute("DROP TABLE events CASCADE")
     shown = feeds()
@@ -208,9 +211,9 @@ def test_whether_it_has_all_rows_of_a_table_that_is_changed(fresh: Connection) -
         with fresh.transaction():
             fresh.execute("ALTER TABLE events ALTER n TYPE bigint")
             assert other.execute(read).fetchone() == (None,) and fresh.execute(read).fetchone() == (False,)
-        assert other.execute(read).fetchone() == (None,)  # unknown: the files are newer than the snapshot
+        assert other.execute(read).fetchone() == (None,)  # unknown, because the files are newer than the snapshot
         fresh.execute("SET lock_timeout = '10s'")
-        fresh.execute("ALTER TABLE events ALTER n TYPE int")  # this change of the table is not blocked, either
+        fresh.execute("ALTER TABLE events ALTER n TYPE int")  # the session holds no lock that blocks this change
 
 
 def test_what_an_owner_does_to_a_table_does_not_hide_other_feeds(fresh: Connection) -> None:

@@ -1,4 +1,4 @@
-"""No run overwrites the file of another."""
+"""No run overwrites a file that another run has written."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The short form of script/fuzz, and a check that it detects planted faults."""
+"""A short run of script/fuzz, and tests that it detects faults which are planted here."""
 
 import random
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ from waiting import PATIENCE
 pytestmark = pytest.mark.server
 
 SECONDS = 300  # at most
-SEED = 14  # six sessions with this seed call as many functions as nine sessions with other seeds
-# Number of sessions, the minimum of their calls, and the minimum share of functions that are called; both are low,
+SEED = 14  # with this seed, six sessions call as many functions as nine sessions with other seeds
+# The number of sessions, the least number of calls, and the least share of functions to be called. Both limits are low,
 # because sessions also wait for each other.
 SESSIONS, LEAST_CALLS, LEAST_CALLED = (6, 1000, 0.85) if LONG_RUN else (2, 150, 0.3)
 DEFINER = (
@@ -36,7 +36,7 @@ OF_EVENTS, OF_MINE = (
 
 
 def test_nothing_is_gained_and_nothing_breaks(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not LONG_RUN:  # each session with turns of the others after half of its statements, and at its end
+    if not LONG_RUN:  # each session gives turns to the others after half of its statements, and at its end
         monkeypatch.setattr("load.fuzz.run.STATEMENTS", 120)
         monkeypatch.setattr("load.fuzz.run.TURN_EVERY", 60)
     result = run(server, SECONDS, SEED, SESSIONS)
@@ -48,7 +48,7 @@ def test_nothing_is_gained_and_nothing_breaks(server: Installation, monkeypatch:
 
 @pytest.fixture(scope="module")
 def place(server: Installation) -> Iterator[World]:
-    """A server with the same roles, on which tests plant faults, also in the state of feeds."""
+    """A server with the roles of script/fuzz, in whose objects and state tests plant faults."""
     with world(server, 1) as made:
         made.admin.execute(
             "ALTER TABLE inorder_internal.feed_state ALTER written_here DROP EXPRESSION, "
@@ -135,7 +135,7 @@ def restore(place: World) -> None:
 
 
 def others(place: World) -> Honest:
-    """Honest roles that have read nothing yet."""
+    """The honest roles, before they have read anything."""
     place.admin.execute(
         "UPDATE inorder_internal.feed_state SET position.transactions = '{}', position.partial = NULL, "
         "position.last_key = NULL, position.ordering = NULL "
@@ -241,7 +241,7 @@ def test_the_loop_finds_a_hole(server: Installation) -> None:
         parts = read(place.admin)
         hole = [function for function in parts.functions if function.signature == "public.feed_hole()"]
         result = Result("", 3, 0)
-        # Only a few functions: if all were offered, a session might not call this one.
+        # Offer only a few functions: if all were offered, a session might never call this one.
         run_sessions(place, result, float("inf"), 1, replace(parts, functions=hole + parts.functions[:9]))
         result.failures = place.failures
         assert "ran as postgres" in found(place)["ran"]

@@ -1,4 +1,4 @@
-"""Data sets of UUIDs: their contents, output formats, and refusals."""
+"""Data sets of UUIDs: their contents, their output formats, and refused options."""
 
 import os
 import pty

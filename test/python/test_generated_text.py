@@ -1,7 +1,7 @@
-"""The text that functions make for others to run: each name has its schema, each literal its type.
+"""Text that functions make for others to run: each name has its schema, and each literal its type.
 
-The checkers of the install script (test_install_script.py) cannot see this text. It runs as the reader, under the
-search_path of the caller of feed_apply(), and any inexact name could lead to an object of another role.
+The checkers of the install script (test_install_script.py) do not see this text. It is run as the reader, under the
+search_path of the caller of feed_apply(): an inexact name could lead to an object of another role.
 """
 
 import re
@@ -41,15 +41,15 @@ TABLES = {
                                       j json, r o.r, m o.r_multirange, t text COLLATE o.ci, n int[], cc o.c)""",
 }
 ROOT = Path(__file__).resolve().parents[2]
-# A type that is named by a parameter of format(). Exceptions are the elements of a null array, which evaluates no
-# condition of a domain, and types of ours.
+# A type, collation or operator that is named by a parameter of format(). Exceptions are types of ours, and the elements
+# of a null array, for which no condition of a domain is evaluated.
 NAMED = re.compile(r"(::|COLLATE |OPERATOR\()%\d*\$?[sI](?!\[\]\)\[1\])")
 ONCE = re.compile(r"^DO \$(\w*)\$$.*?^END \$\1\$;$", re.M | re.S)
 OURS = {"pg_catalog", "public", "inorder_internal", "inorder_text"}
-# Functions that call a cast to json for each value of a type that is not the server's.
+# For a value of a type that is not the server's, these functions call a cast to json.
 TO_JSON = re.compile(r"(to|row_to|array_to)_jsonb?|jsonb?_((object_)?agg|build_(object|array))")
 COLUMNS = {"a b", "c", "d", "j", "r", "m", "t", "n", "cc"}
-# Queries whose rows are ours.
+# Queries whose rows have only types of ours.
 OUR_ROWS = {"feeds", "tail_start"}
 ONE, GAPS = "'{[3,9)}'", "'{[3,9),[20,30),[1000,2000)}'"
 BATCHES = (
@@ -59,7 +59,7 @@ BATCHES = (
     f"ROW(1, {ONE}, 3, key, 3, key, NULL, NULL, NULL)",
     "ROW(1, '{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
 )
-# Calls that make text, for a table t whose key is in key; and whether the text is a query over the table.
+# Calls that make a query over a table t; "key" has values of its key.
 QUERIES = (
     "inorder_internal.beyond_query(t)", "inorder_internal.unnumbered_query(t)",
     *(f"inorder_internal.batch_query(t, NULL, {b}::public.feed_batch, '''1''::pg_catalog.int4', {order})"
@@ -93,17 +93,16 @@ STATEMENTS = (
 )
 
 
-# The visitor's methods are named after the nodes of the parser.
-# ruff: noqa: N802
+# The methods of a visitor have the names of the parser's nodes.
 class Unqualified(Visitor):
-    """Collects names that are not exact. Columns must be of the table, and LIMIT and OFFSET take only numbers."""
+    """Collects names that are not exact. Columns must belong to the table, and LIMIT and OFFSET accept only numbers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
 
     def note(self, kind: str, names: Any) -> None:
-        """Accepts qualified names whose first part is a schema of the server's or ours."""
+        """Accept a qualified name whose first part is a schema of the server's or ours."""
         parts = [name.sval for name in names or ()]
         if len(parts) < 2 or parts[0] not in OURS:
             self.found.append(f"{kind} {'.'.join(parts)}")
@@ -128,23 +127,23 @@ class Unqualified(Visitor):
             self.found.append(f"relation {node.relname}")
 
     def visit_A_Const(self, ancestors: Ancestor, node: ast.A_Const) -> None:
-        """A literal: cast at once, or a number where nothing else can be."""
+        """Collect a string that is not cast at once. Numbers need no cast."""
         if isinstance(ancestors.node, ast.TypeCast) or not isinstance(node.val, ast.String):
             return
         self.found.append(f"literal {node.val.sval!r}")
 
 
 class Foreign(Unqualified):
-    """Collects names that may be in a schema of users, and calls of casts that they may have made."""
+    """Collects names that may be in a schema of a user, and calls of casts that a user may have made."""
 
     def note(self, kind: str, names: Any) -> None:
-        """Notes a function with another schema; without a schema it is found by a pinned search_path."""
+        """Collect a function in another schema. A function without schema is found by a pinned search_path."""
         parts = [name.sval for name in names or ()]
         if (len(parts) > 1 and parts[0] not in OURS) or (parts and TO_JSON.fullmatch(parts[-1])):
             self.found.append(f"{kind} {'.'.join(parts)}")
 
     def visit_TypeName(self, ancestors: Ancestor, node: ast.TypeName) -> None:
-        """Notes a type, except that of a null array, whose elements are never evaluated."""
+        """Collect a type, except that of a null array, whose elements are never evaluated."""
         cast = ancestors.node
         if not (node.arrayBounds and isinstance(cast, ast.TypeCast) and getattr(cast.arg, "isnull", False)):
             super().visit_TypeName(ancestors, node)
@@ -154,10 +153,10 @@ class Foreign(Unqualified):
             self.found.append(f"cast of {node.arg.fields[-1].sval}")
 
     def visit_RangeVar(self, ancestors: Ancestor, node: ast.RangeVar) -> None:
-        """A relation in FROM."""
+        """A relation in FROM may be a user's."""
 
     def visit_A_Const(self, ancestors: Ancestor, node: ast.A_Const) -> None:
-        """A literal."""
+        """Literals are not checked."""
 
 
 def foreign(text: str) -> list[str]:
@@ -187,7 +186,7 @@ def test_the_checker_sees_what_is_not_exact(text: str) -> None:
 
 @pytest.fixture(scope="module")
 def tables(cluster: Cluster, template: str) -> Iterator[Connection]:
-    """A database with tables of every form, read by a role that may not read their partitions."""
+    """A database with tables of every form. The role that reads them has no privilege on their partitions."""
     with copy_of(template, cluster, "texts") as connection:
         if connection.execute("SELECT FROM pg_roles WHERE rolname = 'text_reader'").rowcount == 0:
             connection.execute("CREATE ROLE text_reader")
@@ -235,7 +234,7 @@ def filled(text: str, schema: str = "public") -> str:
 def test_queries_of_the_tool_lead_to_nothing_of_a_user() -> None:
     texts = {name: text.as_string() for name, text in queries().items() if name not in OUR_ROWS}
     assert len(texts) > 50
-    # These make json of names in the catalog, of numbers and of batches, never of a value in a table.
+    # This query makes json of names in the catalog, of numbers and of batches, not of a value in a table.
     of_names = {"reader_columns": [f"function pg_catalog.json_{name}" for name in ("agg", "agg", "build_array")]}
     assert {name: names for name, text in texts.items() if (names := foreign(filled(text)))} == of_names
 
@@ -250,9 +249,9 @@ def test_calls_of_the_tool_are_exact() -> None:
 
 
 def test_no_source_makes_text_with_the_name_of_a_type() -> None:
-    """Names of collations and operators are not used either: all are looked up again when the text is parsed.
+    """Such a name, like that of a collation or an operator, would be looked up again when the text is parsed.
 
-    DO blocks are an exception, because they run once, while the install script creates the objects that they name.
+    DO blocks are an exception: they run once, while the install script creates the objects that they name.
     """
     sources = [path for folder in ("sql", "src", "inorder") for path in (ROOT / folder).rglob("*.[cs]*")]
     assert len(sources) > 100

@@ -30,7 +30,7 @@ REWRITES = {
 @pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
 @pytest.mark.parametrize("rewrite", REWRITES)
 def test_a_snapshot_older_than_the_files(place: Place, rewrite: str, isolation: str) -> None:
-    """The snapshot would see no rows, or only some, in the new file; a new transaction sees all of them."""
+    """The snapshot would see no rows, or only some, in the new file. A new transaction sees all rows."""
     owner, reader = place.make(PLAIN), place.session()
     run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
     run(owner, *REWRITES[rewrite])
@@ -117,7 +117,7 @@ def test_what_a_transaction_writes_anew_itself_it_sees(place: Place, isolation: 
 @pytest.mark.parametrize("read", READS)
 def test_a_read_that_waited_for_a_rewrite(place: Place, read: str, change: str) -> None:
     owner, reader = place.make(PLAIN), place.session()
-    run(reader, "SELECT (null::t).n")  # now the session knows the type; to look it up later would wait
+    run(reader, "SELECT (null::t).n")  # the session looks up the type now; later it would wait for that
     run(owner, "BEGIN", f"ALTER TABLE t {change}")
     with blocked(state, reader, READS[read]) as waiting:
         run(owner, "COMMIT")
@@ -129,7 +129,7 @@ def test_a_read_that_waited_for_a_rewrite(place: Place, read: str, change: str) 
         assert numbers(reader) == []
 
 
-# Changes of the guard of one partition, which leave no trace at the root.
+# Changes of the guard of one partition. They leave no trace at the root of the tree.
 OFF = {
     "disabled": ("ALTER TABLE {leaf} DISABLE TRIGGER ALL",),
     "enabled again, not always": ("ALTER TABLE {leaf} DISABLE TRIGGER ALL", "ALTER TABLE {leaf} ENABLE TRIGGER ALL"),
@@ -153,7 +153,10 @@ def test_a_partition_without_its_guard(place: Place, leaf: str, way: str) -> Non
 
 @pytest.mark.parametrize(("tables", "leaf"), [((PLAIN,), "t"), (PARTS, "t"), (PARTS, "t_3_4")], ids=str)
 def test_a_guard_that_was_off_for_a_while(place: Place, tables: tuple[str, ...], leaf: str) -> None:
-    """One transaction disables and restores the guard. Its row with an old number must not be passed silently."""
+    """One transaction disables the guard, inserts a row with an old number, and restores the guard.
+
+    No read may skip the row silently.
+    """
     owner = place.make(*tables)
     assert numbers(owner) == [1, 2, 3, 4]
     assert value(owner, READS["fold"]) == 4
@@ -366,7 +369,10 @@ def old_row(owner: Connection, table: str, leaf: str) -> None:
 
 @pytest.mark.parametrize("read", ["batch rows", "rows"])
 def test_a_partition_comes_between_two_reads_of_a_batch(place: Place, read: str) -> None:
-    """A partition with rows of its transactions would change the batch; a partition without them does not matter."""
+    """A new partition that has rows of the batch's transactions would change the batch.
+
+    Other partitions do not matter.
+    """
     owner = place.make(*PARTS)
     assert len(numbers(owner, READS[read])) == 4
     run(owner, "CREATE TABLE t_6 PARTITION OF t FOR VALUES IN (6)", "INSERT INTO t (n) VALUES (6)")
@@ -406,7 +412,7 @@ def test_a_partition_is_changed_outside_between_two_reads_of_a_batch(place: Plac
     ],
 )  # fmt: skip
 def test_the_index_is_gone(place: Place, change: str, mend: str) -> None:
-    """Without the index, each read would scan the whole table."""
+    """Reads fail, because without the index each of them would scan the whole table."""
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't'), exact_count_start('t')", MANY)
     assert value(owner, READS["count"]) == 100
@@ -494,7 +500,7 @@ VERSIONS = """
 
 @pytest.mark.skipif(TESTED == "sql", reason="the SQL edition has that query")
 def test_versions_of_a_guard_are_those_that_a_query_finds(place: Place) -> None:
-    """These values are compared with stored ones: of a transaction that has ended, and of one that has not."""
+    """The stored versions are compared with those of a query, for a transaction that has ended and one that has not."""
     owner = place.make(PLAIN)
     different = []
     for column in ("GENERATED ALWAYS AS (xact_id_generated()) STORED", "DEFAULT xact_id()"):

@@ -1,4 +1,4 @@
-"""Attacks on the ground of a read, of kinds that were not listed before."""
+"""Attacks on the conditions of a read, of kinds that were found later than those in test_ground.py."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +18,8 @@ from world.sql import run, value
 pytestmark = pytest.mark.server
 
 
-IN_USE = "55006"  # object_in_use: the query itself uses the object
-LOCKED = "55P03"  # lock_not_available: longer than lock_timeout
+IN_USE = "55006"  # object_in_use: the query uses the object that it changes
+LOCKED = "55P03"  # lock_not_available: the wait was longer than lock_timeout
 
 OLD_ROW = (
     "BEGIN", "ALTER TABLE t DISABLE TRIGGER ALL", "INSERT INTO t (id, n) VALUES (uuid_xact_floor(5), 4)",
@@ -97,7 +97,7 @@ NAMES = ("zz_inorder_h", "zz_inorder_u", "zz_inorder_update_2", "zzz", "zz_inord
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("tables", "leaf"), [((PLAIN,), "t"), (PARTS, "t"), (PARTS, "t_3_4")], ids=str)
 def test_a_later_trigger_for_a_while(place: Place, tables: tuple[str, ...], leaf: str, name: str) -> None:
-    """The trigger leaves no trace, thus the guard itself refuses rows while it exists."""
+    """The trigger leaves no trace after it is dropped. Therefore the guard refuses rows while the trigger exists."""
     owner = place.make(*tables)
     run(
         owner, "CREATE FUNCTION old() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN new.id := public.uuid_xact_floor(5); "
@@ -227,11 +227,11 @@ TRUNCATED = {
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
 @pytest.mark.parametrize("change", TRUNCATED)
 def test_the_guard_against_truncate_is_part_of_the_guard(place: Place, tables: tuple[str, ...], change: str) -> None:
-    """Otherwise rows that no feed has read would be gone."""
+    """Without this trigger, rows could be removed that no feed has read."""
     owner, reader = place.make(*tables), place.session()
     assert {value(reader, READS["count"]) for _ in range(3)} == {4}
     run(owner, *TRUNCATED[change])
-    if tables == PARTS:  # whose own triggers refuse it, too
+    if tables == PARTS:  # the partitions have triggers that refuse TRUNCATE, too
         run(owner, *(f"DROP TRIGGER zz_inorder_truncate ON t_{number}" for number in ("1", "2", "3", "3_3", "3_4")))
     run(owner, "TRUNCATE t")
     for session in (reader, owner):
@@ -264,7 +264,10 @@ def test_a_brin_index_gives_no_order(place: Place, opclass: str) -> None:
 
 
 def test_a_schema_gets_another_name(place: Place) -> None:
-    """A restore finds a table by its name: the position must have the present name, not that of the last check."""
+    """A restore finds a table by its name in the position.
+
+    The name must be the present one, not that of the last check.
+    """
     owner, reader = place.make(PLAIN), place.session()
     names = (
         "SELECT m.name FROM inorder_internal.feed AS f JOIN inorder_internal.feed_state AS s ON s.feed = f.id, "
@@ -313,7 +316,10 @@ def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Con
 def test_a_partition_that_the_session_has_not_heard_of(
     place: Place, shared_folder: Path, way: str, isolation: str
 ) -> None:
-    """The snapshot shows that its transaction has ended. A reader that misses the partition would skip its rows."""
+    """The snapshot shows that the transaction that attached the partition has ended.
+
+    A reader without the partition would skip its rows.
+    """
     partition = "CREATE TABLE t_5 PARTITION OF t FOR VALUES IN ({}) PARTITION BY LIST (n)"
     reader = place.make(*PARTS, partition.format(8 if "t_5" in NEW_PARTITIONS[way][-1] else 5))
     assert value(reader, READS["count"]) == 4
@@ -321,7 +327,8 @@ def test_a_partition_that_the_session_has_not_heard_of(
         run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1", "SET LOCAL lock_timeout = '1s'")
         answers = states(reader, READS)
         run(reader, "ROLLBACK")
-    # The SQL edition may wait for the lock on the partition, which lasts until other sessions learn of the commit.
+    # In the SQL edition a read may wait for the lock on the partition. The lock is held until other sessions are told
+    # of the commit.
     assert set(answers.values()) <= ({SNAPSHOT} if TESTED == "c" else {SNAPSHOT, LOCKED}), answers
     assert len(numbers(reader)) == value(reader, READS["count"]) == 5
 
@@ -354,7 +361,7 @@ def test_a_table_is_dropped_while_it_is_read(place: Place) -> None:
 def test_a_guard_that_goes_while_the_proof_is_made(place: Place) -> None:
     reader, owner = place.make(*PARTS), place.session()
     assert value(reader, READS["count"]) == 4
-    run(owner, f"CREATE SCHEMA {place.schema}_2", f"DROP SCHEMA {place.schema}_2")  # invalidates all proofs
+    run(owner, f"CREATE SCHEMA {place.schema}_2", f"DROP SCHEMA {place.schema}_2")  # this invalidates all proofs
     run(owner, "BEGIN", "LOCK TABLE pg_trigger", "ALTER TABLE t_1 DISABLE TRIGGER ALL")
     with blocked(state, reader, READS["count"]) as counted:
         run(owner, "COMMIT")
@@ -362,7 +369,8 @@ def test_a_guard_that_goes_while_the_proof_is_made(place: Place) -> None:
     assert state(reader, READS["count"]) == GROUND
 
 
-# VACUUM calls the function of a BRIN index, declared immutable, in a transaction that is in no snapshot.
+# VACUUM calls the function in the expression of a BRIN index, which claims to be immutable, in a transaction that no
+# snapshot lists.
 IN_VACUUM = (
     "CREATE FUNCTION writes() RETURNS void LANGUAGE plpgsql AS $$ BEGIN {}; END $$",
     "CREATE FUNCTION expression(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN "

@@ -1,4 +1,4 @@
-"""The page of guarantees: each promise is on it, and each of its links leads to what it names."""
+"""The page of guarantees: each promise is on the page, and each of the page's links leads to what it names."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ COMPLETE, INCOMPLETE = (
     for section in PAGE.read_text().split("## What is not supported by all four?")
 )
 ROWS = [*COMPLETE, *INCOMPLETE]
-# Pages of feeds, changes and counts, and the forms of promises on them: paragraphs, and items of lists.
+# The pages of feeds, changes and counts, and the forms that promises have on them: paragraphs, and items of lists.
 PAGES = ("feed", "feed-order", "feed-waiting", "feed-workers", "changes", "count", "clients/http/README")
 GUARANTEE = re.compile(r"\*\*Guarantee\.\*\* (.*?)(?=[.:,;] |\.$)", re.MULTILINE | re.DOTALL)
 ANSWER = re.compile(r"^## What (?:does it promise|is guaranteed)\?\n\n\*\*(.*?)\.?\*\*", re.MULTILINE)
@@ -61,7 +61,10 @@ def test_what_a_row_names_is_there(row: list[str]) -> None:
 
 
 def check_model(cell: str) -> None:
-    """The TLA+ module has the named properties. They hold for inorder's method; one fails for the other method."""
+    """The TLA+ module has the named properties.
+
+    Inorder's method satisfies them, and the other method violates one of them.
+    """
     names, path = LINK.findall(cell)[0]
     ours, _, rest = re.sub(LINK, "", cell).partition(", not ")
     (check,) = (CHECKS[name] for name in re.findall(r"`([\w-]+)`", ours))

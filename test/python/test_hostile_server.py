@@ -1,4 +1,4 @@
-"""Attacks by an untrusted server on the tool: it ends, with a message that no terminal obeys."""
+"""Attacks of an untrusted server on the tool: the tool ends, and no terminal obeys its message."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ COMMANDS = (
 )  # fmt: skip
 OBEYED = {*range(32), 127} - {*b"\t\n"}
 ODD = "a\x1b[2J\r\x7f\x9b31m\tü"
-LIES = 3 if LONG_RUN else 2  # runs of each
+LIES = 3 if LONG_RUN else 2  # number of runs of each command
 
 
 class Lied:
@@ -76,21 +76,21 @@ def lied(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.mark.parametrize("command", ["tail events --position p", "tail --feed f"])
 @pytest.mark.parametrize("lie", ["copy_in", "copy_both", "error_and_copy"])
 def test_who_wants_rows_gets_none(lied: Lied, command: str, lie: str) -> None:
-    """libpq returns the COPY result again with each call: a loop over the results would never end."""
+    """libpq returns the same COPY result with each call. Without a check, a loop over the results would never end."""
     liar = OneLie(b"H", lie)
     done = lied.run(command, liar)
     assert liar.told and done.returncode == 1 and b"Traceback" not in done.stderr, done
 
 
 def test_text_that_is_not_utf8(lied: Lied) -> None:
-    """Names are as in a database with the encoding SQL_ASCII."""
+    """The name of the schema has a byte that is not UTF-8, as in a database with the encoding SQL_ASCII."""
     done = lied.run("count show events", OneLie(b"D", "latin", b"public"))
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"inorder: text that is not UTF-8: b'\\xe4'\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_a_server_sends_is_never_obeyed(lied: Lied, command: str) -> None:
-    """The attacks are random, with the command as the seed."""
+    """The server changes messages at random; the command gives the seed."""
     wrong = []
     for number in range(LIES):
         liar = Liar(sum(command.encode()) + number, 40)
@@ -127,7 +127,7 @@ def test_names_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
 
 
 def test_rows_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
-    """Names of columns are escaped, too, and binary formats are refused on a terminal."""
+    """On a terminal, names of columns are escaped like values, and binary formats are refused."""
     tail = ["tail", "odd", "--position"]
     with connect(f"{lied.cluster.dsn} dbname=lied_to") as admin:
         run(admin, 'CREATE TABLE odd (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), "c\x1b[2J\x9b31m" text)')
@@ -154,7 +154,7 @@ def on_a_terminal(lied: Lied, command: list[str], code: int = 0) -> bytes:
             running = preloaded.Run(command, lied.folder, lied.environment(), out, out)
             assert running.wait(PATIENCE) == code
         shown = b""
-        with suppress(OSError):  # at the end
+        with suppress(OSError):  # the end of the output
             while data := terminal.read(65536):
                 shown += data
         return shown

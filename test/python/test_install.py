@@ -1,4 +1,4 @@
-"""inorder install: its findings, installation, verification, upgrade and removal."""
+"""inorder install: findings, installation, verification, upgrade and removal."""
 
 import os
 import re
@@ -129,7 +129,7 @@ OWNER = "install_owner"
 
 @pytest.fixture(scope="module")
 def with_sql(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A database with the SQL edition, to be copied: that takes less time than to install it."""
+    """A database with the SQL edition. Copying it takes less time than installing the edition."""
     with connect(cluster.dsn) as admin:
         run(admin, f"CREATE ROLE {OWNER} LOGIN")
         with database(cluster, OWNER) as connection:
@@ -169,7 +169,7 @@ def test_what_depends_on_it_is_not_removed(owners: Tool, installed: Connection) 
 @pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
 def test_no_trigger_of_a_log_is_left(tool: Tool, empty: Connection, edition: str) -> None:
-    """A trigger left behind would write to the log forever, or let each write fail."""
+    """Such a trigger would write into the log for ever, or make each write fail."""
     tool.install("--edition", edition)
     run(empty, "SET ROLE edition_owner", "CREATE TABLE public.t (id int PRIMARY KEY)",
          "SELECT inorder.changes_enable('public.t')")  # fmt: skip
@@ -236,7 +236,7 @@ def test_no_column_is_left_without_its_values(tool: Tool, empty: Connection, edi
 def test_what_is_no_part_of_a_table_is_not_removed_either(
     owners: Tool, installed: Connection, statement: str, named: str
 ) -> None:
-    """DROP SCHEMA CASCADE would drop them, and columns of a domain's type with it."""
+    """DROP SCHEMA CASCADE would drop these objects, and columns whose type is such a domain."""
     run(installed, statement)
     assert named in owners.uninstall("--yes", code=2)
 
@@ -293,7 +293,7 @@ def test_a_restored_table_takes_no_rows_until_it_is_enabled(cluster: Cluster, tm
 
 @pytest.mark.server
 def test_defaults_of_the_database_do_not_matter(tool: Tool, empty: Connection) -> None:
-    """Settings that would refuse functions; a read-only server is reported."""
+    """A setting lets PL/pgSQL refuse functions that cause warnings. A read-only default is only reported."""
     name = empty.info.dbname
     run(empty, f"ALTER DATABASE {name} SET plpgsql.extra_errors = 'all'")
     tool.install("--edition", SQL)
@@ -317,7 +317,7 @@ def test_the_script_is_one_statement(tool: Tool, empty: Connection, tmp_path: Pa
 
 @pytest.mark.server
 def test_the_tool_finds_the_schema(cluster: Cluster, tmp_path: Path, tool: Tool, empty: Connection) -> None:
-    """It works without search_path if the installer is trusted; otherwise it names the installer."""
+    """The tool needs no search_path if it trusts the installer. Otherwise the error names the installer."""
     tool.install("--edition", SQL, "--schema", "elsewhere")
     run(empty, "SET ROLE edition_owner", EVENTS.replace("inorder.", "elsewhere."), "INSERT INTO events (n) VALUES (1)")
     assert tool.run("count", "start", "events").stdout == b"1\n"

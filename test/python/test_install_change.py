@@ -78,7 +78,7 @@ class Change:
         return printed
 
     def insert(self, *numbers: int, by: Connection | None = None) -> None:
-        """A row in each table, each in a transaction of its own unless one is open."""
+        """Insert a row into each table, each in a transaction of its own unless a transaction is open."""
         for n in numbers:
             for table in ("events", "orders"):
                 run(by or self.connection, f"INSERT INTO {table} (n) VALUES ({n})")
@@ -154,4 +154,4 @@ def test_what_the_script_cannot_carry_ends_it(change: Change) -> None:
     change.end(change.start())
     run(c, "INSERT INTO events (n) VALUES (5)")
     later = rows(c, f"SELECT number > {batch} FROM feed_take_batch('billing', 'w')")
-    assert later == [(True,)]  # a sink that keeps the number of the last batch continues
+    assert later == [(True,)]  # numbers grow, so that a sink which keeps the last number continues

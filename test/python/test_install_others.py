@@ -1,4 +1,4 @@
-"""Installing next to objects or settings of others: none of these is called or removed."""
+"""inorder install beside objects and settings of others: it calls and removes none of these objects."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def test_what_is_not_inorders_stays(tool: Tool, empty: Connection) -> None:
     assert rows(empty, "SELECT count(*) FROM public.events") == [(0,)]
 
 
-OBEYED = "n\x1b[31m\ninorder: removed"  # a terminal would obey this name if it were printed as it is
+OBEYED = "n\x1b[31m\ninorder: removed"  # a terminal would obey this name if it were printed unescaped
 SHOWN = r'"n\x1b[31m\ninorder: removed"'
 
 

@@ -12,7 +12,7 @@ import script_rules as rules
 from script_rules import RULES, Finding, Found
 from sources import ROOT, SQL_FILES, sql_source
 
-# Findings that are allowed: rule or code of pgspot, object, and the reason.
+# Findings that are allowed: the rule or the code of pgspot, the object, and the reason.
 ONCE = "A DO block runs once, while the script does, when the schema cannot be renamed."
 OF_A_TABLE = "A trigger has no other owner than its table, whose owner runs the statement."
 COMPARED = "Replaces only what exists, and was found to be of inorder and of the owner of the table."
@@ -103,7 +103,7 @@ def do(statement: str) -> str:
 
 LONG_ATOMIC = "CREATE FUNCTION f() RETURNS int LANGUAGE sql\nBEGIN ATOMIC\n" + "--\n" * 39 + "END"
 
-# A rule, a script that breaks it, and what it has to say.
+# A rule, a script that breaks it, and the finding.
 PLANTED: list[tuple[Callable[[str], Found], str, str]] = [
     (rules.ascii_only, "-- \N{HORIZONTAL ELLIPSIS}", "not ASCII: \N{HORIZONTAL ELLIPSIS}"),
     (rules.short_lines, "-- " + 118 * "x", "121 characters"),
@@ -146,7 +146,7 @@ PLANTED: list[tuple[Callable[[str], Found], str, str]] = [
     (rules.exact_calls, sql("a OPERATOR(@extschema@.<~) 'x'"), "literal that is not cast"),
 ]
 
-# A code of pgspot, a script that it judges so, and the object.
+# A code of pgspot, a script that gets this code, and the object.
 SPOTTED = [
     ("PS001", sql("1 + 1"), "'+'"),
     ("PS016", sql("lower('A')"), "lower"),
@@ -180,7 +180,7 @@ def unexpected(findings: list[Finding]) -> str:
 
 
 def test_every_source_is_joined() -> None:
-    """All other files are of an edition, a release or an update."""
+    """All other files of sql/ belong to an edition, a release or an update."""
     folders = [ROOT / "sql" / name for name in ("plain", "released", "update")]
     assert {path for path in (ROOT / "sql").rglob("*.sql") if not set(path.parents) & set(folders)} == set(SQL_FILES)
 

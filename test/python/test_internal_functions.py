@@ -1,4 +1,4 @@
-"""Internal functions: EXECUTE on them lends no right, and C knows the columns that SQL gives the state."""
+"""Internal functions: the right to execute them gives no other right. C has the same columns of the state as SQL."""
 
 import re
 
@@ -18,7 +18,7 @@ GRANTS = (
     "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA inorder_internal TO granted_stranger",
 )
 OWNER = "'postgres'::regrole"
-# Calls that name another role as their caller, or write the state.
+# Calls with another role as the caller, or that write the state.
 CALLS = {
     "run_statements": f"inorder_internal.run_statements(ARRAY['CREATE TABLE public.stolen ()'], {OWNER})",
     "as_caller": f"inorder_internal.as_caller(k.t, 'SELECT ARRAY[current_user::text]', false, {OWNER}) FROM known AS k",
@@ -47,18 +47,18 @@ def test_execute_on_internal_functions_lends_no_right(fresh: Connection) -> None
         ended = {name: refusal(fresh, f"SELECT {call}") for name, call in CALLS.items()}
         run(fresh, "RESET ROLE")
         assert ended == dict.fromkeys(CALLS, "42501")
-        # Each call is one that its owner could make.
+        # The owner of the state could make each of these calls.
         assert refusal(fresh, f"SELECT {CALLS['run_statements']}") == ""
         run(fresh, "DROP TABLE known", "DROP VIEW feeds_kept")
 
 
-# The enumerations of src/ports, by prefix: the table or type whose columns they number.
+# The enumerations of src/ports by prefix, each with the table or type whose columns it numbers.
 KNOWN = {
     "FEED": "feed", "STATE": "feed_state", "KEPT": "worker_batch", "TABLE": "feed_table", "ROLE": "role_ref",
     "VIEW": "feed_view", "SHARE": "share_key", "NEXT": "found_batch", "POSITION": "feed_position",
     "BATCH": "feed_batch", "ORDER": "feed_order", "KNOWN": "known_count", "MEMBER": "feed_member",
 }  # fmt: skip
-# Columns whose names in C differ from those in SQL, which would be too long in C, or have another meaning there.
+# Columns that have another name in C: the name in SQL would be too long, or has another meaning in C.
 OTHERWISE = {
     "FEED_WHOLE": "whole_transactions", "SHARE_COUNT": "shares", "VIEW_TABLE": "t", "VIEW_POSITION": "at_position",
     "ORDER_COLUMN_NAME": "column_name",
@@ -88,7 +88,10 @@ def test_c_knows_the_columns_of_the_state(fresh: Connection) -> None:
 
 
 def test_a_function_is_replaced_only_if_there_was_one(fresh: Connection) -> None:
-    """The owner of the function is compared first; if another role creates it meanwhile, the statement fails."""
+    """The owner of the function is compared first.
+
+    If another role creates the function after that, the statement must fail.
+    """
     statement = "SELECT inorder_internal.function_statement('public.made', 'BEGIN RETURN NULL; END')"
     first = fresh.execute(statement).fetchall()[0][0]
     fresh.execute(str(first).encode())

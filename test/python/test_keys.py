@@ -61,7 +61,7 @@ def test_many_values_are_distinct(connection: Connection, generator: str) -> Non
     assert value(connection, statement, MANY) == MANY
 
 
-# The mask computed with pgcrypto's AES, one block at a time.
+# The same mask, computed with AES of pgcrypto, one block at a time.
 MASK_BY_PGCRYPTO = """
 CREATE FUNCTION pg_temp.mask(id uuid, key bytea) RETURNS uuid LANGUAGE plpgsql AS $$
 DECLARE
@@ -85,7 +85,7 @@ def can_mask(connection: Connection) -> None:
 
 
 def test_masks_compile_with_openssl(server: Installation) -> None:
-    """The headers may be of a server that was built without OpenSSL, such as the embedded one."""
+    """The masks must also compile if the server was built without OpenSSL, such as the embedded server."""
     if not server.can_build() or not Path("/usr/include/openssl/evp.h").exists():
         pytest.skip("no headers of the server, or of OpenSSL")
     command = [*server.compiler.split(), "-fsyntax-only", "-Wall", "-Werror", "-DUSE_OPENSSL=1", f"-I{server.headers}"]
@@ -133,7 +133,7 @@ def test_long_work_can_be_cancelled(connection: Connection, cluster: Cluster) ->
 
 
 def cancel_until(connection: Connection, ended: threading.Event) -> None:
-    """Send the request repeatedly: one that comes before the query begins is lost."""
+    """Send the cancel request repeatedly: a request that arrives before the query begins is lost."""
     while not ended.wait(0.05):
         connection.cancel_safe()
 
@@ -151,7 +151,7 @@ def cancel_until(connection: Connection, ended: threading.Event) -> None:
     ],
 )
 def test_bad_input_is_refused_and_never_hangs(connection: Connection, call: str) -> None:
-    """Each call is made a thousand times. statement_timeout would end a call that hangs, with another error."""
+    """Each call is made a thousand times. If a call hangs, statement_timeout ends it with another error."""
     connection.execute("CREATE SEQUENCE IF NOT EXISTS bounds")
     connection.execute("SET statement_timeout = '60s'")
     block = f"BEGIN PERFORM {call}; RAISE 'accepted'; EXCEPTION WHEN data_exception THEN NULL; END;"
@@ -189,7 +189,10 @@ def test_leaf_density_of_ordered_keys_from_many_sessions(
 
 
 def test_a_standby_reads_keys_and_makes_none_of_a_transaction(server: Installation) -> None:
-    """Functions that need a transaction ID raise an error with a code; readers and the other generators work."""
+    """On a standby, functions that need a transaction ID fail with an SQLSTATE.
+
+    Other generators, and functions that read keys, work.
+    """
     with Cluster(server) as standby:
         standby.start(SETTINGS)
         with connect(standby.dsn) as connection:
@@ -224,17 +227,17 @@ def test_keys_survive_dump_and_restore(cluster: Cluster, tmp_path: Path) -> None
 
 
 def test_words_are_wiped_when_handed_out(connection: Connection) -> None:
-    """The test covers two refills, thus every place of the pool."""
+    """The test covers two refills of the pool, and so each of its places."""
     assert value(connection, "SELECT test_pool_wiped(1100)") == 0
 
 
 def test_a_forked_process_draws_its_own_words(connection: Connection) -> None:
-    """The child inherits the parent's pool in memory, and must not use it."""
+    """The child has the parent's pool in its memory, and must not use it."""
     assert value(connection, "SELECT test_fork_repeats(200)") == 0
 
 
 def test_a_clone_of_the_machine_draws_its_own_words(connection: Connection) -> None:
-    """It continues with the same pool, at another time than that of the statement which filled it."""
+    """A clone has the same pool. Its statements run at another time than the statement that filled the pool."""
     ages = {0: False, 900_000: False, 2_000_000: True, -2_000_000: True}  # microseconds; a clock may be set back
     drawn = {age: value(connection, "SELECT test_clone_repeats(%s)", age) == 0 for age in ages}
     assert drawn == ages
@@ -249,5 +252,5 @@ def test_short_sessions_never_repeat(cluster: Cluster) -> None:
                 "SELECT uuid_v7_nextval()::text, uuid_xact_nextval()::text, uuid_time_nextval()::text"
             ).fetchone()
             assert row is not None
-            words += [str(value)[-12:] for value in row]  # 48 random bits: 90 of them collide with odds of 1 in 7e10
+            words += [str(value)[-12:] for value in row]  # 48 random bits: two of 90 values are equal once in 7e10 runs
     assert len(set(words)) == 3 * SESSIONS
