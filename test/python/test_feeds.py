@@ -122,7 +122,7 @@ def test_the_number_of_a_transaction_that_is_newer_than_the_snapshot(cluster: Cl
 
 
 def test_a_check_for_monitoring(feeds: Tail, fresh: Connection) -> None:
-    shown, without = (re.sub("[0-9]+|  +", " ", text) for text in (feeds("--check", "1h"), feeds()))  # but for times
+    shown, without = (re.sub("[0-9]+|  +", " ", text) for text in (feeds("--check", "1h"), feeds()))  # without times
     assert shown == without
     fresh.execute("UPDATE inorder_internal.feed_state SET caught_up_at = now() - interval '90 seconds'")
     assert re.fullmatch(r'feed \w+\.say "hi": behind for up to .*\n', feeds("--check", "1m", "--out", "shown", code=3))

@@ -84,7 +84,7 @@ def test_times_are_spread_evenly_with_jitter() -> None:
     distances = np.diff(times)
     assert distances.std() == pytest.approx(YEAR / 100_000 / np.sqrt(6), rel=0.02)
     _, counts = np.unique(low, return_counts=True)
-    assert ((counts - 100_000 / 9) ** 2 / (100_000 / 9)).sum() < 40  # chi-square of 8 degrees: one in 300,000
+    assert ((counts - 100_000 / 9) ** 2 / (100_000 / 9)).sum() < 40  # chi-square, 8 degrees of freedom: 1 in 300,000
 
 
 def test_lag_reorders_between_nodes_and_never_within() -> None:

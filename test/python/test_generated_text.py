@@ -94,6 +94,7 @@ STATEMENTS = (
 
 
 # The methods of a visitor have the names of the parser's nodes.
+# ruff: noqa: N802
 class Unqualified(Visitor):
     """Collects names that are not exact. Columns must belong to the table, and LIMIT and OFFSET accept only numbers."""
 
@@ -202,7 +203,7 @@ def tables(cluster: Cluster, template: str) -> Iterator[Connection]:
 
 
 def texts(connection: Connection, makers: tuple[str, ...]) -> Iterator[str]:
-    connection.execute("SET search_path = pg_catalog, pg_temp")  # the path that code of the owner sets
+    connection.execute("SET search_path = pg_catalog, pg_temp")  # the path of functions of the state
     for maker in makers:
         made = connection.execute(
             f"SELECT {maker} FROM inorder_internal.feed_table AS t,"
@@ -240,7 +241,7 @@ def test_queries_of_the_tool_lead_to_nothing_of_a_user() -> None:
 
 
 def inexact_calls(texts: Iterable[str]) -> list[str]:
-    """Calls of public functions next to which another role could create a better match of the same name."""
+    """Calls of public functions that are not exact: a function of another role with the same name could fit better."""
     return [f"{subject}: {problem}" for _, subject, problem in exact_calls(";\n".join(texts), sql_source())]
 
 

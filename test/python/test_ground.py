@@ -1,4 +1,4 @@
-"""The ground of a read: no change of the table, between two reads or before one, loses rows silently."""
+"""Conditions on which a read depends: no change of the table loses rows silently, before or between reads."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -190,7 +190,10 @@ def test_a_dump_of_the_rows_is_restored_into_a_guarded_table(place: Place) -> No
 
 
 def test_enabling_anew_what_was_guarded_all_the_time(place: Place) -> None:
-    """With another key or base feeds and batches continue, because the owner had locked the table."""
+    """Feeds and batches continue after a change of the key column or the base.
+
+    The owner had locked the table for the change.
+    """
     owner = place.make(*PARTS)
     assert numbers(owner) == [1, 2, 3, 4]
     before = numbers(owner, READS["batch rows"])

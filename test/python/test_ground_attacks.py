@@ -291,7 +291,10 @@ NEW_PARTITIONS = {
 
 @contextmanager
 def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Connection]:
-    """Snapshots show that the transaction has ended, but its changes have not reached the session that reads."""
+    """A session to which snapshots show that a transaction has ended.
+
+    The session has not received the transaction's changes of the catalog.
+    """
     writer, other = place.session(), place.session()
     if value(other, "SELECT to_regproc('public.test_hold_commit')") is None:
         pytest.skip("the module of the tests, which is in C, cannot be built for this server")
@@ -385,7 +388,7 @@ IN_VACUUM = (
     "writes", ["INSERT INTO {0}.t (n) VALUES (1)", "PERFORM xact_id()", "UPDATE {0}.logged SET n = 2"]
 )
 def test_vacuum_writes_no_row(place: Place, writes: str) -> None:
-    """Snapshots do not list VACUUM: a reader would take its transaction for ended, and miss rows that it writes."""
+    """Snapshots do not list VACUUM. A reader would take its transaction for ended, and miss rows that it writes."""
     place.once(PLAIN, "SELECT feed_enable('t')", "CREATE TABLE logged (id int PRIMARY KEY, n int)",
                "SELECT changes_enable('logged')", "INSERT INTO logged VALUES (1, 1)")  # fmt: skip
     session = place.session()

@@ -157,7 +157,7 @@ def test_what_depends_on_it_is_not_removed(owners: Tool, installed: Connection) 
     run(installed, "CREATE VIEW public.v AS SELECT name FROM inorder.feeds")
     assert "view public.v" in owners.uninstall("--yes", code=2)
     run(installed, "DROP VIEW public.v")
-    assert owners.uninstall(code=2).endswith("no terminal to ask on; HINT: Use --yes.\n")  # its input has ended
+    assert owners.uninstall(code=2).endswith("no terminal to ask on; HINT: Use --yes.\n")  # standard input is empty
     no = subprocess.run(
         [sys.executable, "-m", "inorder", "uninstall"], check=False, capture_output=True, input=b"n\n",
         env=os.environ | owners.environment,

@@ -1,4 +1,4 @@
-"""The script docs/change-edition.sql, which changes the edition: each row is delivered once, or nothing changes."""
+"""docs/change-edition.sql replaces one edition by the other: each row is delivered once, or nothing changes."""
 
 import re
 import subprocess

@@ -1,6 +1,6 @@
-"""The install script keeps its rules: nothing in it finds what others put into a schema, and it is written plainly.
+"""The install script keeps its rules: it finds no objects that others have put into a schema, and is easy to read.
 
-Each rule is tried on a fault planted for it, too.
+Each rule is also tried on a script that breaks it.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Keys where SQL alone does not reach: clocks, entropy, limits, standbys, ten million values, many sessions."""
+"""Properties of keys that SQL alone cannot test: clocks, entropy, limits, standbys, many keys, many sessions."""
 
 import shutil
 import subprocess
@@ -238,7 +238,8 @@ def test_a_forked_process_draws_its_own_words(connection: Connection) -> None:
 
 def test_a_clone_of_the_machine_draws_its_own_words(connection: Connection) -> None:
     """A clone has the same pool. Its statements run at another time than the statement that filled the pool."""
-    ages = {0: False, 900_000: False, 2_000_000: True, -2_000_000: True}  # microseconds; a clock may be set back
+    # Age of the pool in microseconds, negative if the clock was set back; and whether new words are drawn.
+    ages = {0: False, 900_000: False, 2_000_000: True, -2_000_000: True}
     drawn = {age: value(connection, "SELECT test_clone_repeats(%s)", age) == 0 for age in ages}
     assert drawn == ages
 

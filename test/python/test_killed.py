@@ -1,4 +1,4 @@
-"""A run of the lab that is killed in each of its phases: no server and no folder stay, but results do."""
+"""A run of the lab is killed in each of its phases: its server and its folder are removed, and its results are kept."""
 
 import fcntl
 import os
@@ -21,14 +21,14 @@ from waiting import PATIENCE, running, wait_until_empty, wait_until_gone
 
 pytestmark = pytest.mark.server
 FILE = "r.json"
-FILLED_BYTES = 64 * 2**20  # an empty cluster has 40 MB with its WAL
+FILLED_BYTES = 64 * 2**20  # an empty cluster has 40 MB, including its WAL
 PIPE_BYTES = 4096
 
 INSERT = ("insert", "--keys", "bigint", "--inserts", "1000")
 SMALL_INSERT = (*INSERT, "--rows", "1000")
 SMALL_BULK = ("bulk", "--keys", "bigint", "--rows", "1000")
 SHOWN = {SMALL_INSERT: "Inserting into a table of 1,000 rows", SMALL_BULK: "1 k rows: seconds"}
-ROUNDS = {SMALL_INSERT: "4", SMALL_BULK: "10"}  # about a second each
+ROUNDS = {SMALL_INSERT: "4", SMALL_BULK: "10"}  # number of rounds that take about a second
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 BOTH_SIGNALS = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 
@@ -64,7 +64,7 @@ class Lab:
     def end(self, number: signal.Signals) -> tuple[int, str]:
         self.process.send_signal(number)
         while os.read(self.stdout, PIPE_BYTES):
-            pass  # until it has ended
+            pass  # read until the run has ended
         _, err = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, err
 
@@ -95,7 +95,7 @@ def kept(folder: Path, temporary: Path, shown: str) -> Result:
     assert list(temporary.iterdir()) == []
     assert [path.name for path in folder.iterdir()] == [FILE]
     done = inorder("lab", "report", FILE, folder=folder)
-    # a title is wrapped to the width of its table, which depends on the figures
+    # The title of a table is wrapped to the table's width, which depends on the figures.
     output = re.sub("[ \n]+", " ", done.stdout)
     assert done.returncode == 0 and shown in output, done.stdout + done.stderr
     return load(folder / FILE)
@@ -105,7 +105,7 @@ def kept(folder: Path, temporary: Path, shown: str) -> Result:
 def test_while_tables_are_filled(
     tmp_path: Path, server: Installation, shared_folder: Path, number: signal.Signals
 ) -> None:
-    """Nothing was measured, so there is no file."""
+    """The run leaves no file, because nothing was measured."""
     with Lab(tmp_path, server, shared_folder, *INSERT, "--rows", "20M") as lab:
         lab.wait_for(lab.filling)
         postmaster = lab.postmaster()
@@ -155,7 +155,7 @@ def test_killed_and_resumed(
     done = inorder("lab", "resume", FILE, folder=tmp_path, server=server, temporary=shared_folder)
     assert done.returncode == 0, done.stderr
     after = kept(tmp_path, shared_folder, SHOWN[arguments])
-    # bulk repeats an interrupted round from its start: its steps use one table.
+    # bulk repeats an interrupted round from the beginning, because all steps of a round use the same table.
     whole = [run for run in before.runs if run.step != "fill" and run.round == 1]
     assert after.complete and len(after.runs) > len(before.runs) and whole
     assert all(run in after.runs for run in whole)

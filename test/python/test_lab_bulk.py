@@ -53,7 +53,7 @@ def lives_of(bench: Any) -> list[list[tuple[object, ...]]]:
     lives: list[list[tuple[object, ...]]] = [[]]
     for asked in bench.asked:
         lives[-1].append(asked)
-        if len(asked) == 1:  # clear()
+        if len(asked) == 1:  # a call of clear()
             lives.append([])
     return lives[:-1]
 
@@ -86,8 +86,8 @@ def test_what_the_server_cannot_report_is_left_out_and_named() -> None:
 
 @pytest.mark.server
 def test_each_step_does_what_it_says(server: Installation) -> None:
-    """WAL, sizes and files within certain bounds; a wrong number of rows is an error."""
-    rows = 7000  # where few leaves of random keys are full: with 5,000 some indexes are as dense as a built one
+    """WAL, sizes and files are within certain limits. A wrong number of rows is an error."""
+    rows = 7000  # with 7,000 random keys few leaves are full: with 5,000, some indexes are as dense as built ones
     plan = BulkPlan(kinds=("random_char",), rows=(rows,), shared_buffers=2**24)
     with Cluster(server) as cluster:
         bench = BulkExperiment(plan, ThrowAway(cluster), Progress())
@@ -105,12 +105,12 @@ def test_each_step_does_what_it_says(server: Installation) -> None:
         assert value(bench.control, f"SELECT sum(id) FROM {KINDS['series'].table}") == rows * (rows + 1) // 2
         bench.close()
     assert by_step["copy_out"]["file_bytes"] == 33 * rows
-    assert by_step["with_key"]["wal_records"] >= 2 * rows  # table and index
+    assert by_step["with_key"]["wal_records"] >= 2 * rows  # a record for the table and one for the index
     assert rows <= by_step["no_index"]["wal_records"] < 1.1 * rows
     for step in LEAVE_KEY:
         assert by_step[step]["index_bytes"] > 33 * rows
         assert by_step[step]["total_bytes"] >= by_step[step]["index_bytes"] + by_step[step]["table_bytes"]
-    for step in (ADD_KEY, *BUILDS):  # built indexes are logged as whole pages
+    for step in (ADD_KEY, *BUILDS):  # CREATE INDEX logs whole pages
         assert by_step[step]["full_page_images"] >= 33 * rows / 8192
     assert all("index_bytes" not in by_step[step] for step in (*BUILDS, NO_INDEX))
     if "leaf_density" in by_step["add_key"]:

@@ -1,4 +1,4 @@
-"""inorder lab check: faults, planted faults, ways without any, programs, and schedules that others can replay."""
+"""inorder lab check: faults of planted readers, correct readers, programs, and schedules that others can replay."""
 
 import json
 import re
@@ -38,11 +38,13 @@ SAMPLES = Path(__file__).parent / "samples"
 PLANTED = ways_in((SAMPLES / "planted.toml").read_text())
 WAYS = built_in()
 NAMED = {case.name: case for case in CASES}
-LOADS = 30  # random loads until one finds a fault: on a machine that stands still one may have a few rows alone
-# Schedules of each case, the hardest; script/test --long runs all where nothing is to be found.
+LOADS = 30  # the most random loads until a load finds a fault: on a stalled machine a load may write only a few rows
+# Number of schedules of each case, beginning with the hardest. script/test --long runs all schedules for readers
+# without faults.
 FEW = 3 if LONG_RUN else 1
 SOME_CASES, SOME_COPY_CASES = (CASES, COPY_CASES) if LONG_RUN else (CASES[::3], COPY_CASES[1::3])
-# Each planted reader: the fault that a case must show, and a case whose schedules it passes, "" for none.
+# Planted readers. For each, a case, the fault that the case must show, and a case whose schedules show no fault ("":
+# none).
 FAULTY = {
     "plain": ("overlap", "lost", "rollback"),
     "inclusive": ("overlap", "twice", ""),
@@ -105,7 +107,7 @@ def test_each_order_is_there_once(lengths: tuple[int, ...]) -> None:
 
 
 def test_equal_transactions_are_not_exchanged() -> None:
-    """Each schedule and its mirror image would find the same."""
+    """A schedule in which equal transactions are exchanged would find the same faults."""
     schedules = list(Case("three", (SHORT, SHORT, SHORT), 1).schedules())
     swapped = {
         tuple((step.session.translate(str.maketrans("AB", "BA")), step.words) for step in schedule)
@@ -123,7 +125,7 @@ def test_a_planted_fault_is_found_by_a_forced_schedule(target: Target, name: str
 
 
 def checked(**faults: Judgement) -> Checked:
-    """A result with these faults in the case "overlap", each by a schedule of one step."""
+    """A result with these faults in the case "overlap". Each fault was found by a schedule of one step."""
     outcome = Outcome("overlap", 7)
     outcome.failures = {fault: Failure((Step("A", "x"),), History(), judged) for fault, judged in faults.items()}
     return Checked(WAYS["updated" if "differs" in faults else "id"], [outcome])
@@ -160,7 +162,7 @@ def test_each_case_names_the_rows_that_it_endangers() -> None:
 
 
 def test_a_name_has_the_type_of_its_column(target: Target) -> None:
-    """An interval is subtracted from the value, which needs its type."""
+    """The query subtracts an interval from the value, so the value must have its type."""
     way = Way("typed", "typed", "SELECT id, created_at FROM events WHERE created_at > :created_at - interval '1 s'",
               start={"created_at": "-infinity"})  # fmt: skip
     with closing(Arena(target, way)) as arena, arena.table(NAMED["overlap"]):
@@ -207,7 +209,7 @@ def test_an_interrupt_at_the_end_of_a_setup_leaves_no_feed(target: Target, monke
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Arena, "set_up", interrupted)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process of pytest-xdist ignores it
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of pytest-xdist ignore this signal
     try:
         with closing(Arena(target, built_in()["feed"])) as arena:
             with pytest.raises(KeyboardInterrupt), arena.table(CASES[0]):
@@ -218,7 +220,10 @@ def test_an_interrupt_at_the_end_of_a_setup_leaves_no_feed(target: Target, monke
 
 
 def test_a_random_load_finds_lost_rows(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reader confirms rows that it has not read; a schedule finds that, too. Loads are not judged for stalls."""
+    """The reader confirms rows that it has not read. A schedule finds that, too.
+
+    The loads are not checked for stalls.
+    """
     confirmed = replace(
         built_in()["decoding"], finish="SELECT pg_replication_slot_advance('inorder_check', pg_current_wal_lsn())"
     )
@@ -284,7 +289,7 @@ def test_each_way_has_a_file_of_its_name_with_its_verdict() -> None:
 
 
 def test_the_schedule_of_each_verdict_shows_its_fault(target: Target) -> None:
-    """The schedules of libraries are run by script/readers."""
+    """Schedules for readers that need libraries are run by script/readers."""
     differs = dict[tuple[str, str], str]()
     for way in [*WAYS.values()][:: 1 if LONG_RUN else 3]:
         for fault, kept in ((fault, way.verdict[fault]) for fault in way.faults if fault in way.verdict):
@@ -299,7 +304,7 @@ def test_the_schedule_of_each_verdict_shows_its_fault(target: Target) -> None:
 
 
 def test_a_writer_that_waits_is_left_waiting(target: Target) -> None:
-    """A way with a lock makes some schedules impossible, and its cost are the writers' waits."""
+    """A reader that locks the table makes some schedules impossible. The cost of this lock is that writers wait."""
     way = Way("locked", "id > last, and a lock", "SELECT id FROM events WHERE id > :last ORDER BY id",
               begin="BEGIN; LOCK TABLE events IN SHARE ROW EXCLUSIVE MODE", start={"last": "0"})  # fmt: skip
     result = outcome(target, way, "overlap")
@@ -327,7 +332,7 @@ def test_a_program_is_told_when_to_poll(target: Target, tmp_path: Path) -> None:
     assert (killed.schedules, killed.failures) == (1, {})
 
 
-# Ends at the first poll at which a transaction is prepared.
+# A program that ends at the first poll during which a transaction is prepared.
 UNTIL_PREPARED = """
 import json, psycopg
 with psycopg.connect("", autocommit=True) as connection:
@@ -340,7 +345,7 @@ with psycopg.connect("", autocommit=True) as connection:
 
 
 def test_a_program_that_fails_leaves_nothing_prepared(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A prepared transaction would keep its locks, and removing the table would wait for them."""
+    """A prepared transaction would keep its locks, for which removing the table would wait."""
     monkeypatch.setenv("PGOPTIONS", "-c lock_timeout=1min")
     way = Way("program", "program", program=shlex.join([sys.executable, "-c", UNTIL_PREPARED]))
     with pytest.raises(InputError, match="ended with exit code 0 in the middle of a poll"):
@@ -352,7 +357,10 @@ def test_a_program_that_fails_leaves_nothing_prepared(target: Target, monkeypatc
 def test_others_can_see_and_replay_the_shortest_schedule(
     server: Installation, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """Data, page and script contain it; each line of the script has the same effect on any server."""
+    """The data, the page and the script contain the schedule.
+
+    Each line of the script has the same effect on any server.
+    """
     poll = "SELECT id FROM events WHERE id > :last ORDER BY id"
     words = "--schedules 3 --load 0.1s --fail-on lost,twice --format json --script lost.sql --html page.html"
     done = inorder("lab", "check", "--sql", poll, *words.split(), folder=tmp_path, server=server)
@@ -394,7 +402,7 @@ def replayed(server: Installation, cluster: Cluster, lines: list[str]) -> str:
 
 
 class Patient:
-    """Results of such a connection, which nobody reads, would fill the memory."""
+    """A connection that limits the number of results. Results that nobody reads would otherwise fill the memory."""
 
     def __init__(self, real: pq.abc.PGconn) -> None:
         self.real, self.left = real, 10
@@ -465,6 +473,6 @@ def test_a_file_of_readers_that_cannot_be_used(
 )
 def test_a_program_that_is_no_reader(command: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)), closing(Program(command, {})) as reader:
-        for _ in range(2):  # the pipe may take the first poll before the program has ended
+        for _ in range(2):  # the pipe may accept the first poll while the program is ending
             reader.begin(0, "2001-01-01 00:00:00+00", kill=False)
             reader.wait(lambda _pid: ())

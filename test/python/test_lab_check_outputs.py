@@ -1,4 +1,4 @@
-"""The ways in which inorder lab check serves other programs: protocol, JUnit, SARIF, a record, a fixture of pytest."""
+"""Outputs of inorder lab check for other programs: a protocol, JUnit, SARIF, a record, and a fixture of pytest."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def test_the_schema_beside_the_page_is_that_of_the_tool() -> None:
 
 
 def test_a_poll_of_the_first_version_keeps_its_fields() -> None:
-    """Another set of fields would break programs that others have written."""
+    """Other fields would break programs that others have written for this version."""
     asked = json.loads(protocol.ENCODER.encode(protocol.Poll("2001-01-01 00:00:04+00", 17)))
     assert asked == {"now": "2001-01-01 00:00:04+00", "last": 17, "version": 1}
     answers = [protocol.DECODER.decode(line) for line in (b"18", b'"k"', b'{"last": [1]}', b"{}")]
@@ -53,7 +53,7 @@ def test_a_poll_of_the_first_version_keeps_its_fields() -> None:
 
 
 def printing(*lines: str) -> str:
-    """A program that answers each poll with these lines, all at once."""
+    """A program that prints these lines in answer to each poll, all at once."""
     text = "".join(f"{line}\n" for line in lines)
     return shlex.join([sys.executable, "-uc", f"import sys\nfor _ in sys.stdin:\n    sys.stdout.write({text!r})"])
 
@@ -87,7 +87,7 @@ def test_a_program_that_breaks_the_protocol_is_told(
     target: ThrowAway, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command, message = WRONG[name]
-    if name in WAITED_FOR:  # the others are not waited for in vain, and a program may start slowly
+    if name in WAITED_FOR:  # only these wait for a timeout: other programs may start slowly
         monkeypatch.setattr(programs, WAITED_FOR[name], 1)
     way = Way("p", "p", program=command)
     with closing(Arena(target, way)) as arena, pytest.raises(InputError, match=re.escape(message)):
@@ -114,7 +114,7 @@ def checked() -> list[Checked]:
 
 
 def test_junit_has_a_test_for_each_case() -> None:
-    """Only the faults of --fail-on fail it; characters that XML cannot have are escaped."""
+    """A test fails only because of a fault of --fail-on. Characters that XML does not allow are escaped."""
     (suite,) = ElementTree.fromstring(as_junit(checked(), FATAL))
     results = {test.get("name"): [child.tag for child in test] for test in suite}
     assert results == {"overlap": ["failure"], "long": [], "prepared": ["skipped"], "random load": []}
@@ -146,12 +146,12 @@ def test_a_finding_is_at_the_file_of_the_reader(tmp_path: Path, monkeypatch: pyt
     program = Way("p", "p", program="python3 reader.py")
     places = [place_of([program], None), place_of([program], Path("ways.toml")), place_of([built_in()["id"]], None)]
     assert places == ["reader.py", "ways.toml", "."]
-    long = Way("p", "p", program=f"python3 -c {'x' * 300}")  # too long for the name of a file
+    long = Way("p", "p", program=f"python3 -c {'x' * 300}")  # too long for a file name
     assert place_of([long], None) == "." and hash_of(long)
 
 
 def test_a_record_changes_with_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not depend on the description of a reader."""
+    """The record does not change with the description of the reader."""
     monkeypatch.chdir(tmp_path)
     Path("reader.py").write_text("1")
     program = Way("p", "p", program="python3 reader.py")
@@ -163,7 +163,7 @@ def test_a_record_changes_with_the_reader(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_reader_of_ones_own_that_loses_rows_fails(server: Installation, tmp_path: Path) -> None:
-    """It fails without --fail-on, too. A built-in reader that is known to lose rows does not fail."""
+    """A user's reader fails even without --fail-on. A built-in reader that is known to lose rows does not fail."""
     words = ("--schedules", "3", "--load", "0.1s")
     poll = "SELECT id FROM events WHERE id > :last ORDER BY id"
     own = inorder(
@@ -187,7 +187,10 @@ def test_readers_without_inorder_need_no_compiler(server: Installation, monkeypa
 
 
 def test_a_function_is_checked_in_pytest(server: Installation, tmp_path: Path) -> None:
-    """Both tests of the example fail, with a verdict and a diagram: they poll by id. Each case has three schedules."""
+    """Both tests of the example poll by id, so they fail, with a verdict and a diagram.
+
+    Here each case has three schedules.
+    """
     example = (EXAMPLES / "test_reader.py").read_text()
     few = "schedules=3, load=0.1"
     short = example.replace("schedules=20", few).replace('id")\n', f'id", {few})\n')
@@ -205,7 +208,7 @@ def test_a_function_is_checked_in_pytest(server: Installation, tmp_path: Path) -
         "-p",
         "no:cacheprovider",
     ]
-    # With the same options the objects of the extension are those of this run.
+    # The same compiler options let this process use the objects that this run has compiled.
     options = {name: value for name, value in os.environ.items() if name == "COPT"}
     environment = options | {"PG_CONFIG": str(server.bindir / "pg_config"), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

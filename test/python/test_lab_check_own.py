@@ -1,4 +1,4 @@
-"""inorder lab check on the user's own server: its observations; nothing is changed or left on the server."""
+"""inorder lab check on the user's own server: its findings; it changes nothing and leaves nothing there."""
 
 import json
 import shlex
@@ -19,7 +19,7 @@ from tool import inorder
 from waiting import wait_for
 from world.sql import value
 
-ODD = "odd, Public"  # the schema of the extension, in which the user has tables, too
+ODD = "odd, Public"  # schema of the extension, in which the user also has tables
 OWN = ("events", "elsewhere", "loaded")
 SHORT = ("--schedules", "3", "--load", "0.1s", "--format", "json")
 
@@ -50,7 +50,7 @@ def require_untouched(dsn: str) -> None:
         called = sql.SQL("SELECT is_called FROM {}.ids").format(sql.Identifier(ODD))
         assert connection.execute(called).fetchone() == (False,)
         assert owned(connection) == ["elsewhere", "events", "ids", "loaded"]
-    wait_for(lambda: traces(dsn) == [])  # The server notices a moment later that a client has gone.
+    wait_for(lambda: traces(dsn) == [])  # the server notices a moment later that a client has gone
 
 
 def owned(connection: Connection) -> list[object]:
@@ -62,17 +62,17 @@ def owned(connection: Connection) -> list[object]:
 
 
 def test_readers_there_have_the_same_faults(shop: str, tmp_path: Path, server: Installation) -> None:
-    """The role owns its database, and the extension is in a schema whose name must be quoted."""
+    """The role owns only its database. The extension is in a schema whose name must be quoted."""
     program = shlex.join(["sh", "-c", PROGRAM, str(server.program("psql"))])
     poll = r"SELECT id FROM events WHERE '\' <> '' AND id > :last"
     readers = ("id", "feed", "dlt", "decoding", "--sql", poll)
     done = inorder(
         "lab", "check", *readers, "--program", program, "--dsn", shop, *SHORT, folder=tmp_path, server=server
     )
-    assert done.returncode == 3, done.stderr  # the query loses rows
+    assert done.returncode == 3, done.stderr  # the reader of --sql loses rows
     assert "logical decoding: left out, because wal_level is not logical" in done.stderr
     by_reader = {record["reader"]: "lost" in record["faults"] for record in json.loads(done.stdout)}
-    # Three schedules of each case do not show the rows that dlt loses; the random load may.
+    # Three schedules of each case do not show that dlt loses rows. The random load may show it.
     assert by_reader.pop("dlt") is not None
     assert by_reader == {"id": True, "feed": False, "sql": True, "program": False}
     notes = {case["case"]: case["note"] for case in json.loads(done.stdout)[0]["cases"]}
@@ -80,8 +80,8 @@ def test_readers_there_have_the_same_faults(shop: str, tmp_path: Path, server: I
     require_untouched(shop)
 
 
-# A feed is read by it as by any session: the extension is found by its unqualified name, and events is the table of the
-# check. It is started for each schedule, which takes Python with psycopg a fifth of a second.
+# A reader in the shell. The unqualified name of a function leads to the extension, and the name events to the table of
+# the check. The program is started for each schedule, and starting Python with psycopg would take a fifth of a second.
 PROGRAM = """
 while read -r line; do
     "$0" -XqAt -c "WITH asked AS (SELECT coalesce(nullif('$line'::jsonb -> 'last', 'null'), '[]') AS seen
@@ -105,7 +105,7 @@ WRONG = {
 def test_a_wrong_setup_leads_to_no_table_of_the_users(
     shop: str, tmp_path: Path, server: Installation, name: str
 ) -> None:
-    """Their names are found by the search_path of a check, which would remove them, or insert into them."""
+    """The search_path of the check leads to the user's tables, which the check could otherwise remove or write into."""
     setup, says = WRONG[name]
     (tmp_path / "ways.toml").write_text(f'[wrong]\n{setup}\npoll = "SELECT id FROM events"\n')
     done = inorder("lab", "check", "--ways", "ways.toml", "--dsn", shop, *SHORT, folder=tmp_path, server=server)

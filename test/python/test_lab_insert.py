@@ -1,4 +1,4 @@
-"""The insert experiment: the order of its steps, and these on a real server."""
+"""The insert experiment: the order of its steps, and these steps on a real server."""
 
 import tempfile
 import threading
@@ -98,13 +98,13 @@ class SlowTables(InsertTables):
     stopped = False
 
     def serve_for_filling(self) -> None:
-        """Nothing to start."""
+        """There is no server to start."""
 
     def serve_for_measuring(self) -> None:
-        """Nor here."""
+        """There is no server to start."""
 
     def create(self, connection: Connection, rows: int) -> None:
-        """Nothing to make."""
+        """There is no table to create."""
 
     def fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> Metrics:
         if kind.name != PLAN.kinds[0]:
@@ -136,9 +136,9 @@ def experiment_on(cluster: Cluster, plan: InsertPlan) -> InsertExperiment:
 def check_random_inserts(run: Measured, has_io_counters: bool) -> None:
     metrics, series = run.metrics, run.series
     assert metrics["inserts"] == INSERTS
-    assert metrics["full_page_images"] > 100  # without the checkpoint before, the second run would have few
-    assert metrics["index_reads"] > INSERTS / 2  # shared buffers of 1 MB hold a part of the index of 2.5 MB
-    # pg_waldump finds the amount that the server has counted, except for the checkpoint's own records at the edges.
+    assert metrics["full_page_images"] > 100  # without a checkpoint before it, the second run would have few images
+    assert metrics["index_reads"] > INSERTS / 2  # shared buffers of 1 MB hold a part of the index, which has 2.5 MB
+    # pg_waldump finds as much WAL as the server has counted, except for records of checkpoints at both ends.
     assert metrics["record_bytes"] + metrics["image_bytes"] == pytest.approx(metrics["wal_bytes"], rel=0.02)
     assert metrics["full_page_images"] * 8192 >= metrics["image_bytes"] > metrics["full_page_images"] * 1000
     assert 100 < metrics["touched_blocks"] <= INSERTS * 1.1 and series["checkpoints"] == []
@@ -146,9 +146,9 @@ def check_random_inserts(run: Measured, has_io_counters: bool) -> None:
     assert times and times == sorted(times) and times[0] > 0
     read, written = metrics.get("read_bytes"), metrics.get("written_bytes")
     assert (read is not None) == (written is not None) == has_io_counters
-    if read is not None and written is not None:  # for the whole server, including blocks of the catalogs
+    if read is not None and written is not None:  # counted for the whole server, including blocks of catalogs
         assert 0 <= read / 8192 - metrics["index_reads"] - metrics["heap_reads"] < 1000
-        assert INSERTS / 4 < written / 8192 <= metrics["evictions"]  # most evicted blocks have been changed
+        assert INSERTS / 4 < written / 8192 <= metrics["evictions"]  # most evicted blocks were changed before
 
 
 @pytest.mark.server
@@ -170,7 +170,7 @@ def test_fill_and_measure(server: Installation) -> None:
                 connection.execute(f"SELECT count(*) FROM inorder_lab.{kind}".encode()).fetchone()
                 for kind in PLAN.kinds
             ]
-    assert again == [(ROWS + INSERTS,)] * 2  # the table is recreated, although two turns had enlarged it
+    assert again == [(ROWS + INSERTS,)] * 2  # the table was created again, so two turns before have no effect
     assert filled["random"].metrics["index_bytes"] > 2**20
     assert rows == (ROWS + 2 * INSERTS,) and sizes["rows"] == ROWS + 2 * INSERTS
     for run in runs:
@@ -191,7 +191,7 @@ def test_wal_that_may_be_gone_is_not_read(server: Installation, monkeypatch: pyt
         with connect(cluster.dsn) as connection:
             (timeout,) = connection.execute("SHOW checkpoint_timeout").fetchone() or ("",)
     assert measured.metrics["wal_bytes"] > 1 and "record_bytes" not in measured.metrics
-    assert timeout == "1d" and MOST_SECONDS < 24 * 3600  # none comes by the clock
+    assert timeout == "1d" and MOST_SECONDS < 24 * 3600  # no checkpoint is caused by time
 
 
 @pytest.mark.server
@@ -247,7 +247,7 @@ def test_a_packed_index_is_built_when_the_table_is_filled(server: Installation) 
     plan = replace(PLAN, kinds=("random",), indexes=(PRIMARY, *packed_ones), synchronous_commit="on")
     with Cluster(server) as cluster:
         tables = experiment_on(cluster, plan).tables
-        for rows in (50_000, 100_000):  # where leaves of random keys are far from full
+        for rows in (50_000, 100_000):  # at these sizes leaves of random keys are far from full
             filled = dict(zip(plan.variants, tables.fill(rows), strict=True))
             grown, *packed = (filled[kind].metrics["index_bytes"] for kind in plan.variants)
             assert len(packed) == 3 and all(25 * rows < size < 0.9 * grown for size in packed)
@@ -344,7 +344,7 @@ def test_a_checkpoint_during_a_run_is_marked(server: Installation) -> None:
 
 @pytest.mark.server
 def test_a_failing_fill_ends_all_others(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of the others ends after a batch."""
+    """All other fills end after the current batch."""
     monkeypatch.setattr("inorder.lab.tables.insert_tables.FILL_BATCH", 10_000)
     with Cluster(server) as cluster:
         tables = experiment_on(cluster, PLAN).tables
@@ -363,8 +363,8 @@ def test_a_failing_fill_ends_all_others(server: Installation, monkeypatch: pytes
 def test_a_table_needs_what_was_computed(server: Installation, kind: str) -> None:
     with Cluster(server) as cluster:
         tables = InsertTables(ThrowAway(cluster), {kind: KEY_KINDS[kind]}, Small(2**26), 1)
-        # The density of leaves comes and goes in waves. At 70,000 rows the ratio is 0.98 to 1.04; at 50,000 rows,
-        # where most leaves of random keys have just been split, it is 1.04 to 1.10.
+        # The density of leaves rises and falls with the number of rows. The ratio is 0.98 to 1.04 at 70,000 rows, and
+        # 1.04 to 1.10 at 50,000 rows, when most leaves of random keys have just been split.
         (filled,) = tables.fill(70_000)
         sizes = (filled.metrics["table_bytes"] + filled.metrics["index_bytes"], filled.metrics["index_bytes"])
         for size, computed in zip(sizes, row_bytes(KEY_KINDS[kind]), strict=True):
@@ -387,7 +387,7 @@ def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.M
         require_room(insert, replace(plan, kinds=("v7", "random", "time"), tablespace=""))
     with pytest.raises(InputError, match=r"1,000 rows of 1 key kinds need about 0\.2 GB"):
         require_room(insert, replace(plan, rows=(1000,), tablespace=""))
-    with pytest.raises(InputError, match=r"1,000 rows of 1 key kinds need about 9\.4 GB"):  # as turns add to them
+    with pytest.raises(InputError, match=r"1,000 rows of 1 key kinds need about 9\.4 GB"):  # turns add rows
         require_room(insert, replace(plan, rows=(1000,), tablespace="", inserts=None, rounds=6, seconds=100))
     with pytest.raises(InputError, match=r"100,000,000 rows of 1 key kinds need about 29\.1 GB"):
         require_room(insert, replace(plan, kinds=("random_char",), tablespace=""))
