@@ -233,7 +233,7 @@ def test_a_table_without_statistics_is_sampled_if_that_is_wanted(advised: Advise
             assert pairs(after) - {("random-key", made)} == EXPECTED
             judged = [{item["table"] for item in (*data["findings"], *data["leave"])} for data in (before, after)]
             assert judged[1] - judged[0] == {made}
-            for name in ('"app"."foreign"', '"hers"."ours"'):  # of another role, or in the schema of another role
+            for name in ('"app"."foreign"', '"hers"."ours"'):  # a table of another role, or in its schema
                 assert any(name in entry for entry in after["not_seen"])
         finally:
             run(admin, "DROP TABLE app.made, app.foreign, app.grown", "DROP SCHEMA hers CASCADE")

@@ -183,7 +183,7 @@ def test_readers_without_inorder_need_no_compiler(server: Installation, monkeypa
     feed = built_in()["feed"]
     with run.throw_away([feed], server.bindir) as (made, place):
         assert run.impossible(place, feed) == "there is no make to compile the extension"
-        assert run.check(made, built_in()["id"], Amount(3, 0.1)).worst  # a schedule finds it: the load may be too short
+        assert run.check(made, built_in()["id"], Amount(3, 0.1)).worst  # found by a schedule: the load may be too short
 
 
 def test_a_function_is_checked_in_pytest(server: Installation, tmp_path: Path) -> None:

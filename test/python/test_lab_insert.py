@@ -86,7 +86,7 @@ def test_the_steps_come_in_order() -> None:
     loads = [("measure", kind, *load) for kind in plan.kinds for load in ((8, 10), (1, 80))]
     one_size = [("serve",), *sorted(loads * 2), ("sizes", "v7"), ("sizes", "random")]
     by_size = [done.tables.asked[1:13], done.tables.asked[13:]]
-    assert done.tables.asked[0] == ("serve",)  # settings are noted as they are when measuring
+    assert done.tables.asked[0] == ("serve",)  # first as for measuring, to record the settings
     for rows, asked in zip((1000, 2000), by_size, strict=True):
         assert asked[0] == ("fill", rows)
         assert [asked[1], *sorted(asked[2:10]), *asked[10:]] == one_size
@@ -383,7 +383,7 @@ def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(InputError, match=message):
         require_room(insert, plan)
     free[temporary_folder(service_account())] = SERVER_BYTES
-    with pytest.raises(InputError, match=r"100,000,000 rows of 3 key kinds need about 39\.4 GB"):  # max_wal_size once
+    with pytest.raises(InputError, match=r"100,000,000 rows of 3 key kinds need about 39\.4 GB"):  # one max_wal_size
         require_room(insert, replace(plan, kinds=("v7", "random", "time"), tablespace=""))
     with pytest.raises(InputError, match=r"1,000 rows of 1 key kinds need about 0\.2 GB"):
         require_room(insert, replace(plan, rows=(1000,), tablespace=""))

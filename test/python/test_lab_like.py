@@ -1,4 +1,4 @@
-"""Tables like one of the user's: copied definitions, similar rows, a whole run, and refusals."""
+"""Experiments on a table like one of the user's: copied definitions, similar rows, a whole run, and refusals."""
 
 import json
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ from world.sql import value
 
 ROWS = 4000
 ORDERS = 'shop."Weird ""Orders"" 1"'
-OBEYED = '"a\x1b[2J\nHINT: b"'  # a terminal would obey this name if it were shown as it is
+OBEYED = '"a\x1b[2J\nHINT: b"'  # a terminal would obey this name if it were shown unescaped
 NAMED = f"shop.{OBEYED.replace('a', 't', 1)}"
 TABLES = f"""
 CREATE SCHEMA shop;
@@ -129,7 +129,7 @@ def test_rows_are_like_those_of_the_table(
             if table == ORDERS:
                 back = "SELECT created_at < lag(created_at) OVER (ORDER BY ctid) AS back FROM inorder_lab.v7"
                 steps_back = value(ours, f"SELECT count(*) FROM ({back}) AS rows WHERE back")
-                assert int(str(steps_back)) < 0.04 * plan.rows  # those that found room on an earlier page
+                assert int(str(steps_back)) < 0.04 * plan.rows  # rows that found room on an earlier page
         assert plan.found and before.keys() == after.keys()
         for name, (nulls, width, distinct) in after.items():
             assert nulls == pytest.approx(before[name][0], abs=0.05), name
@@ -147,7 +147,10 @@ def test_keys_are_of_any_rows_or_of_the_newest_rows(
     shop: str, users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch, touch: str,
     keys: tuple[int, int], part: int, newest: tuple[int, int],
 ) -> None:  # fmt: skip
-    """The least and the greatest number of keys: of all rows, and of the newest part, such as a tenth of all rows."""
+    """Limits for the number of keys, of all rows and of the newest rows.
+
+    The newest rows are a part of all, such as a tenth.
+    """
     monkeypatch.setattr("inorder.lab.experiments.like.copy.MOST_KEYS", 600)
     with OwnServer(users.dsn, server) as own:
         tables = LikeTables(own, replace(plan_of(shop, ORDERS), touch=touch))
@@ -256,7 +259,8 @@ BEGIN
 END $$;
 """
 COLUMNS = "(id uuid, n int, PRIMARY KEY (id, n))"
-# Tables, and the one on which the owner creates an index, which the planner evaluates even if a query only counts rows.
+# For each table, the table on which the owner creates an index. The planner evaluates it even for a query that only
+# counts rows.
 TRAPPED = {
     "public.plain": (
         f"CREATE TABLE public.plain {COLUMNS}; ALTER TABLE public.plain OWNER TO shop_other",
@@ -290,7 +294,7 @@ def test_the_planner_runs_nothing_of_an_owner(shop: str) -> None:
                 with pytest.raises(InputError, match=f"{table}, its schema or one of its partitions belongs to shop_"):
                     plan_of(shop, table, replace(PLAN, key="id"))
                 with source(shop) as reader, pytest.raises(InputError, match="belongs to shop_other"):
-                    draw_of(reader, table).drawn(reader)  # as for the sample, which is taken later
+                    draw_of(reader, table).drawn(reader)  # this is how the sample is drawn, later
         finally:
             session.execute(
                 "RESET ROLE; DROP SCHEMA other CASCADE; DROP TABLE IF EXISTS plain, divided, parent CASCADE"
@@ -300,7 +304,7 @@ def test_the_planner_runs_nothing_of_an_owner(shop: str) -> None:
 
 @pytest.mark.server
 def test_nobody_leads_a_name_elsewhere(shop: str) -> None:
-    """Another role could rename its schema between the check and the reading, and give the name to another table."""
+    """Between the check and the read, another role could rename its schema, and use its name for another table."""
     with connect(shop) as session:
         session.execute(OTHERS.encode())
         try:
@@ -313,7 +317,7 @@ def test_nobody_leads_a_name_elsewhere(shop: str) -> None:
 
 @pytest.mark.server
 def test_checks_are_not_planned(shop: str) -> None:
-    """Statistics of partitions would be evaluated if a query has a condition, as that of the sample has."""
+    """The query of the sample has a condition: the planner would evaluate CHECK constraints of partitions."""
     with connect(shop) as session, source(shop) as reader:
         session.execute(
             """CREATE FUNCTION shop.trap() RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN 1; END';
@@ -336,14 +340,14 @@ def test_checks_are_not_planned(shop: str) -> None:
             session.execute("DROP VIEW shop.texts; ALTER TABLE shop.texts_before RENAME TO texts")
 
 
-SECOND = {  # function of a server -> its false answer, which ends the statement that contains it, and begins another
+SECOND = {  # function of a server -> its false answer, which ends the statement that contains it and begins another
     "pg_get_constraintdef(oid)": "'CHECK (true)); ' || {second}",
     "pg_get_indexdef(oid)": "pg_catalog.honest($1) || '; ' || {second}",
     "pg_get_expr(pg_node_tree, oid)": "'1) STORED); ' || {second}",
     "pg_get_partkeydef(oid)": "'HASH (id); ' || {second}",
     "format_type(oid, int4)": "CASE $1 WHEN 21 THEN 'int); ' || {second} ELSE pg_catalog.honest($1, $2) END",
 }
-ALONE = {  # the same attack within one statement
+ALONE = {  # false answers that attack within the same statement
     "pg_get_constraintdef(oid)": "$$CHECK (pg_read_file('PG_VERSION') <> '')$$",
     "format_type(oid, int4)": "CASE $1 WHEN 21 THEN $$int DEFAULT lo_import('/')$$ ELSE pg_catalog.honest($1, $2) END",
 }
@@ -366,11 +370,11 @@ def a_lie(there: str, function: str, text: str) -> Iterator[None]:
 def test_what_a_server_says_runs_nothing_here(
     cluster: Cluster, without_lab: Connection, monkeypatch: pytest.MonkeyPatch, shared_folder: Path
 ) -> None:
-    make_schema = "CREATE SCHEMA IF NOT EXISTS inorder_lab"  # without an extension
+    make_schema = "CREATE SCHEMA IF NOT EXISTS inorder_lab"  # the schema without the extension
     monkeypatch.setattr(ThrowAway, "create_schema", lambda _target, session: session.execute(make_schema))
     shared_folder.chmod(0o777)
     file, here, there = shared_folder / "came", ThrowAway(cluster, LikeExperiment.role), f"{cluster.dsn} dbname=liar"
-    second = f"COPY (SELECT 1) TO PROGRAM 'cat > {file}'"  # cat reads its input, without which COPY may fail
+    second = f"COPY (SELECT 1) TO PROGRAM 'cat > {file}'"  # cat reads its input: COPY could fail otherwise
     with connect(cluster.dsn) as session:
         session.execute(second.encode())
         assert file.exists()
@@ -405,7 +409,7 @@ INSERT INTO lies VALUES (gen_random_uuid(), 1);
 
 @pytest.mark.server
 def test_a_superuser_measures_no_like_table_on_a_server_of_ones_own(shop: str, users: Cluster) -> None:
-    """Answers of the table's server would run as that role."""
+    """Answers of the server that has the table would be run as that superuser."""
     with OwnServer(users.dsn, None) as own, pytest.raises(InputError, match='--dsn: "postgres" may read files'):
         LikeExperiment.adapt(PLAN, own.capabilities)
 
@@ -484,7 +488,7 @@ def test_on_the_users_own_server(shop: str, tmp_path: Path, users: Cluster, serv
     ],
 )
 def test_a_key_fits_its_column(kind: str, type_name: str, expected: str) -> None:
-    """No key is offered for other columns."""
+    """A key is offered only for a column whose type it fits."""
     column = key_column(kind, ShapeColumn("id", type_name))
     assert column.startswith(expected) and bool(column) == bool(expected)
 

@@ -1,4 +1,4 @@
-"""The mixed experiment: order of steps, growth, sections with gaps, and a small run."""
+"""The mixed experiment: the order of its steps, growth, sections without some figures, and a small run."""
 
 import pytest
 from inorder.commands.catalogue import report_of
@@ -22,7 +22,10 @@ ROWS, MORE = 20_000, 4_000
 
 
 def a_result(leaf: bool = True) -> Result:
-    """Version 7 grows by three tenths, half full; of the others only random is measured, without REINDEX."""
+    """The index of version 7 grows by 30 %, with new pages half full.
+
+    Random keys are measured without REINDEX, other keys not at all.
+    """
     result = empty_result(MixedExperiment, MixedPlan(rows=1000, more=200))
     inserted = {"inserts": 200.0, "tps": 100.0, "wal_bytes": 40_000.0, "full_page_images": 2.0, "index_reads": 4.0}
     looks = (
@@ -42,7 +45,7 @@ def a_result(leaf: bool = True) -> Result:
 
 @pytest.mark.parametrize(("rows", "more", "clients", "inserts"), [(1000, None, 8, 200), (99, 30, 8, 24), (9, 1, 8, 8)])
 def test_every_client_inserts_as_many(rows: int, more: int | None, clients: int, inserts: int) -> None:
-    """The default is a fifth."""
+    """If --more is not given, a fifth of the rows is inserted."""
     assert MixedPlan(rows=rows, more=more, clients=clients).inserts == inserts
 
 

@@ -1,4 +1,4 @@
-"""The model: its formulas compared with simulation, its command, and its output next to counters of a server."""
+"""The model: its formulas against a simulation, its command, and its predictions against counters of a server."""
 
 import bisect
 import random
@@ -33,13 +33,14 @@ from inorder.lab.targets.throw_away import ThrowAway
 
 USUAL = Conditions(rows=1e8, rate=10_000, memory_bytes=2**30, checkpoint=300)
 IN_ORDER = ("bigint", "xact", "v7")
-TOLERANCE = 15  # percent
+TOLERANCE = 15  # maximum difference in percent
 
 
 def simulated_fill(inserts: int, block: int, capacity: int) -> float:
-    """The share of its leaf pages that a simulated btree uses after inserts in blocks (0 for none).
+    """How full the leaf pages of a simulated B-tree are, as a fraction, after so many inserts.
 
-    The last page is split at 90 %, the others in the middle.
+    ``block`` is the number of inserts in each block of keys (0: random keys). The last page is split at 90 %, all other
+    pages in the middle.
     """
     generator = random.Random(1)
     lows, pages = [-1.0], [list[float]()]
@@ -83,7 +84,7 @@ def test_never_more_distinct_pages_than_there_are_or_than_inserts(pages: float, 
 )
 def test_records_are_as_long_as_the_server_writes_them(kind: str, without_splits: int) -> None:
     shape = shape_of(kind, USUAL)
-    full = replace(shape, fill=1e9)  # pages that never split
+    full = replace(shape, fill=1e9)  # with this fill, pages never split
     assert record_bytes(full) == pytest.approx(without_splits, abs=0.01)
     assert record_bytes(shape) > without_splits
 
@@ -113,7 +114,8 @@ def test_a_prefix_that_begins_again_meets_its_old_pages() -> None:
     once = predict("sequence", replace(USUAL, rows=1e7, block_size=256))
     again = predict("sequence", replace(USUAL, rows=1e9, block_size=256))
     assert once.images < 10 and once.misses_per_row == 0
-    # 59 passes: 15,104 rows a block, in 75 pages, nearly all of which the 256 rows of the next pass touch.
+    # After 59 passes a block has 15,104 rows in 75 pages. The next pass inserts 256 rows, which touch nearly all of
+    # these pages.
     assert again.images_per_row == pytest.approx(73 / 256, rel=0.02) and again.misses_per_row > 0.25
 
 
@@ -174,7 +176,7 @@ def test_a_file_without_the_rows_before_has_no_comparison() -> None:
 
 
 def test_a_measurement_with_a_checkpoint_within_is_not_compared() -> None:
-    """The server has counted a checkpoint, while so little WAL would not show it."""
+    """The server has counted a checkpoint that the small amount of WAL would not show."""
     result = a_result(images=1.0)
     assert compared(result)
     for run in result.runs:
@@ -190,7 +192,7 @@ def test_the_model_says_what_the_server_counts(server: Installation) -> None:
         experiment = InsertExperiment(plan, ThrowAway(cluster), Progress())
         assert len(list(experiment.tables.fill(plan.rows[0]))) == len(plan.kinds)
         experiment.tables.serve_for_measuring()
-        for number, kind in enumerate((*plan.kinds, "time", "time")):  # no turn profits from a second that is over
+        for number, kind in enumerate((*plan.kinds, "time", "time")):  # no kind in the same second as before
             metrics = experiment.measurement(kind, 8)(1).metrics
             result.runs.append(Run("insert", kind, plan.rows[0], number, metrics))
     (section,) = compared(result)

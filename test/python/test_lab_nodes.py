@@ -1,4 +1,4 @@
-"""The nodes experiment: the contents of its files, and its count of late rows."""
+"""The nodes experiment: the contents of its files, and the number of late rows."""
 
 import uuid
 from pathlib import Path
@@ -44,6 +44,6 @@ def test_late_rows_and_blocks_of_each_kind(server: Installation) -> None:
             }
             assert measured[0]["late"] == 0 and blocks[0] == pytest.approx(1, abs=0.1)
             assert measured[5]["late"] > 80_000 and blocks[5] > 2.9
-            assert blocks[0.05] < 1.5  # 50 rows: in the last leaf page
+            assert blocks[0.05] < 1.5  # late by 50 rows, which are in the last leaf page
             assert measured[0]["leaf_density"] > 88 and measured[5]["leaf_density"] < 76
             assert measured[5]["wal_bytes"] > measured[0]["wal_bytes"]

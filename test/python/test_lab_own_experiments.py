@@ -1,4 +1,4 @@
-"""Experiments on the user's own server: the parts that each of them leaves out; nothing is left on the server."""
+"""Experiments on the user's own server: the parts that each experiment leaves out. Nothing is left on the server."""
 
 import os
 import signal
@@ -84,13 +84,13 @@ def test_reuse(tmp_path: Path, users: Cluster, server: Installation) -> None:
 def test_readers_beside_an_open_transaction(
     users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows that the horizon reader holds back are not lost, and are not counted when they come in the next round.
+    """Rows that the horizon reader holds back are not lost. They do not count in the next round, in which they come.
 
-    Waits do not include the error of this machine's clock, and are left out if that is unknown.
+    Waits are corrected by the difference of the clocks, and left out if it is not known well enough.
     """
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + 5000)
-    # A wide tolerance, because a busy machine reads the server's clock less exactly.
+    # The tolerance is wide, because the difference of the clocks is less exact on a busy machine.
     monkeypatch.setattr("inorder.lab.experiments.reader.CLOCK_ERROR", 0.9)
     plan = ReaderPlan(writers=4, seconds=1)
     rounds: list[dict[str, Metrics]] = []
@@ -134,7 +134,7 @@ def test_a_feed_is_dropped_after_ctrl_c(tmp_path: Path, users: Cluster, server: 
                "--seconds", "60", "--rounds", "2"]  # fmt: skip
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=-3, stderr=-3) as process:
         wait_for(lambda: "inorder_lab" in feeds(users.dsn))
-        with connect(users.dsn) as connection:  # before there is a row nothing is measured that would be kept
+        with connect(users.dsn) as connection:  # before the first row, nothing is measured that would be kept
             wait_for(lambda: value(connection, "SELECT count(*) FROM inorder_lab.events"))
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 130

@@ -1,4 +1,4 @@
-"""The lab on the user's own server: allowed actions, parts that are left out; nothing is left or damaged there."""
+"""The lab on the user's own server: what it may do and what it leaves out. Nothing is left or damaged there."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ def test_what_may_not_be_done_is_named() -> None:
     ):
         assert sum(words in note for note in fitted(InsertPlan(), but(**changes))[1]) == 1
         assert not any(words in note for note in fitted(InsertPlan(), ALL)[1])
-    # The extension can report it, too.
+    # Without the extension, keys that need it are an error if the user names them.
     with pytest.raises(InputError, match="HINT: Run inorder install"):
         fitted(InsertPlan(kinds=("v7",)), but(has_inorder=False))
     with pytest.raises(InputError, match="fewer than any of --clients"):
@@ -165,7 +165,7 @@ def test_a_password_is_no_argument(users: Cluster, server: Installation) -> None
         OwnServer(f"{users.dsn} sslpassword=secret", server)
     own = OwnServer(f"{users.dsn} password=secret", server)
     assert "secret" not in own.database and own.environment()["PGPASSWORD"] == "secret"
-    assert SILENCE.items() <= conninfo_to_dict(own.database).items()  # nor does pgbench wait for hours
+    assert SILENCE.items() <= conninfo_to_dict(own.database).items()  # pgbench does not wait for hours, either
 
 
 def test_what_vacuum_says_must_be_english() -> None:

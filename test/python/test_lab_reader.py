@@ -1,4 +1,4 @@
-"""The reader experiment: the definition of lost rows, the order of its steps, its table, and a small run."""
+"""The reader experiment: the definition of a lost row, the order of its steps, its table, and a small run."""
 
 import threading
 from collections.abc import Callable
@@ -95,7 +95,7 @@ def test_clocks_are_compared_by_the_quickest_reading() -> None:
 
 
 def test_a_row_that_was_never_committed_is_an_error() -> None:
-    """The surplus row would hide a lost row."""
+    """In a comparison of numbers, this row would make up for a lost row."""
     with pytest.raises(InorderError, match=r"not committed in this round: \[4\]"):
         compare(COMMITTED, Reading([(101.0, [1, 2, 4])]))
 

@@ -1,4 +1,4 @@
-"""The runs in docs/results: read back, without private names, and the page made of them."""
+"""The runs in docs/results: the files can be read, have no private names, and agree with the pages made from them."""
 
 import re
 import shlex
@@ -28,10 +28,10 @@ from tool import inorder
 DOCS = RESULTS.parent
 FILES = sorted(RESULTS.glob(f"*{ENDING}"))
 RESULT = read_results()
-OTHER = {"generators", "noise", "uuidv7", "uuidv7-bulk", "waves"}  # runs that belong to no study
-MOST_EACH, MOST = 10**6, 4 * 10**6  # bytes
+OTHER = {"generators", "noise", "uuidv7", "uuidv7-bulk", "waves"}  # runs that are not part of a study
+MOST_EACH, MOST = 10**6, 4 * 10**6  # the most bytes of a file, and of all files
 MACHINE = {"cpu", "cores", "memory_bytes", "kernel", "filesystem", "commit"}
-SCALED = (("apply", 0), ("read", 1))  # rows summed up, rows copied
+SCALED = (("apply", 0), ("read", 1))  # a sum over rows, and a copy of rows
 PRIVATE = re.compile(r"(^|[\s'\"=:(])(/[\w.-]|~)|@|://")
 
 
@@ -86,7 +86,7 @@ def test_a_row_of_the_main_table_is_of_the_fullest_run_that_has_it() -> None:
 
 
 def test_what_is_missing_is_a_run_of_studies() -> None:
-    """The page of a study says of missing figures that script/studies lists their runs."""
+    """For missing figures, the page of a study says that script/studies lists their runs."""
     commands = [run.command for run in studies.runs() if run.study == "P1"]
     page_text = (RESULTS / "p1.md").read_text(encoding="utf-8")
     heads = next(line for line in page_text.splitlines() if line.startswith("| TPS with a primary key |")).split(" | ")
@@ -113,14 +113,14 @@ def test_the_runs_are_reported(tmp_path: Path) -> None:
 
 
 def figures_of(result: Result) -> list[str]:
-    """The lines of the main tables or, without any, of the first."""
+    """The lines of the main tables; of the first table if no table is a main table."""
     sections = report_of(result).sections(result)
     return [line for section in [candidate for candidate in sections if candidate.main] or sections[:1]
             for line in as_markdown([section]).splitlines() if line.startswith("| ")]  # fmt: skip
 
 
 def test_a_run_has_a_page_if_another_page_cites_it() -> None:
-    """The pages of the studies, and the list of runs, cite each run, and do not count."""
+    """The pages of studies and the list of runs cite every run, so they do not count."""
     lists = {PAGE, *(RESULTS / f"{name.lower()}.md" for name in (*STUDIES, *RESULT))}
     pages = {ROOT / "README.md", *DOCS.rglob("*.md")} - lists
     cited = {name for page in pages for name in re.findall(r"[/(]([\w-]+)\.md", page.read_text(encoding="utf-8"))}
@@ -128,7 +128,7 @@ def test_a_run_has_a_page_if_another_page_cites_it() -> None:
 
 
 def test_a_run_is_repeated_by_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only on a machine with as many cores: so many threads are the default there."""
+    """The command is for a machine with as many cores, because the default number of threads depends on the cores."""
     for name, result in RESULT.items():
         monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=result.machine["cores"]: range(cores))
         _, _, _, experiment, *words = shlex.split(command(result))

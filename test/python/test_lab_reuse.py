@@ -1,4 +1,4 @@
-"""The reuse experiment: its plan and order, its sections with gaps, and a small run from start to end."""
+"""The reuse experiment: its plan and order, its sections without some figures, and a small run from start to end."""
 
 import pytest
 from inorder.commands.catalogue import report_of
@@ -52,7 +52,7 @@ def test_what_was_not_measured_is_empty() -> None:
     result.runs[0].metrics["index_bytes"] /= 2
     assert ReuseExperiment.verdicts(result)[0].answer == "With some keys"
     result.runs[0].metrics["index_bytes"] *= 2
-    (chart,) = section.charts  # dashed in the colour of the kind that wraps, where it is known
+    (chart,) = section.charts  # for a kind that wraps, the line is dashed in the kind's colour where it is known
     assert chart.svg().count('stroke-dasharray="6,4"') == 1 and ">sequence, no wrap<" in chart.svg()
     assert "bigint" not in chart.svg()
 

@@ -20,7 +20,8 @@ from tool import LabRun
 
 pytestmark = pytest.mark.server
 
-# Options; a setting of the server; what stands at the beginning of a line, or within one; tables with rows.
+# For each experiment: options, settings of the server, beginnings of lines, words within lines, and tables that have
+# rows.
 RUNS: dict[str, tuple[str, dict[str, str], set[str], set[str], set[str]]] = {
     "bulk": ("--rows 1k --rounds 1 --memory 16MB", {"shared_buffers": "2048 8kB"}, set(), set(),
              {"bulk-fpi-1000", "bulk-sizes-1000", "published_with_key"}),

@@ -1,4 +1,4 @@
-"""The uuid-v1 experiment: order of steps, ratios and published figures, the data, and a small run from start to end."""
+"""The uuid-v1 experiment: the order of its steps, ratios and published figures, its data, and a small run."""
 
 import uuid
 from collections import Counter
@@ -125,7 +125,7 @@ def test_nodes_with_clocks_apart_and_keys_of_ones_own(server: Installation, tmp_
 
 @pytest.mark.server
 def test_of_two_kinds_alone_with_little_wal(server: Installation, lab_run: LabRun) -> None:
-    """Files have the keys of one kind at a time. Steps that were not measured have no column and no ratio."""
+    """Files have the keys of one kind at a time. Steps that were not measured have no columns, and no ratios."""
     result, printed = lab_run(f"uuid-v1 --rows {ROWS} --memory 32MB --keys uuid_v7,uuid --max-wal-size 32MB")
     assert {run.kind for run in result.runs} == {"uuid", "uuid_v7"} and "bigint" not in printed
     plan = UuidV1Plan(rows=ROWS, memory_bytes=2**25, max_wal_size=2**25)

@@ -1,4 +1,4 @@
-"""The waves experiment: its model against simulation, its count against the WAL, and a run on a server."""
+"""The waves experiment: its model against a simulation, its counts against the WAL, and a run on a server."""
 
 import bisect
 import math
@@ -113,9 +113,9 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
         assert run.series["pages"][-1] == pytest.approx(model["pages"][-1], rel=0.05 if kind != GROWN else 0.15)
         assert sum(run.series["wal_bytes"]) == pytest.approx(sum(model["wal_bytes"]), rel=0.05)
         if kind != GROWN:
-            # The pages that split within a step of a wave vary at random: sqrt(n) more or fewer of n pages are 4
-            # deviations (in ten runs 2 % of 156 pages), and the variation cancels out over the steps. There are many
-            # steps: one in 10^9 runs has one of 7 deviations.
+            # In a step of a wave, the number of pages that split varies at random, by a standard deviation of sqrt(n) /
+            # 4 of n pages (2 % of 156 pages in ten runs). The variation cancels out over the steps. The limit is 7
+            # deviations: there are many steps, and one of 10^9 runs exceeds it.
             chance = 1.75 / math.sqrt(run.series["pages"][0])
             assert run.series["leaf_density"] == pytest.approx(model["leaf_density"], rel=chance)
             assert mean(run.series["leaf_density"]) == pytest.approx(mean(model["leaf_density"]), rel=0.02)
@@ -126,7 +126,7 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     )
     assert built.metrics["peak_splits"] > 8 * built.metrics["mean_splits"] and 8 <= built.metrics["peak_at"] <= 16
     assert built.metrics["peak_wal"] > 1.5 * built.metrics["mean_wal"]
-    for kind in (GROWN, ORDERED):  # in 60 simulated B-trees, the maximum was 5.7 times
+    for kind in (GROWN, ORDERED):  # in 60 simulated B-trees, the maximum was 5.7 times the mean
         assert runs[kind].metrics["peak_splits"] < 8 * runs[kind].metrics["mean_splits"]
 
 

@@ -1,4 +1,4 @@
-"""The writers experiment: the rows that the order check counts, the rows that each form writes, and the turns."""
+"""The writers experiment: rows that the order check counts as misplaced, rows that each form writes, and turns."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ from world.sql import run, value
 
 CLIENTS = 4
 TRANSACTIONS = 5
-CONCURRENT = (BASELINE, CACHED, LOCK_KEPT)  # nothing puts their ids in order
+CONCURRENT = (BASELINE, CACHED, LOCK_KEPT)  # forms whose ids nothing puts in order
 
 
 # --- the order check ----------------------------------------------------------
@@ -62,12 +62,12 @@ def misplaced(connection: Connection, transactions: Sequence[Sequence[int]]) -> 
     [
         ([], 0),
         ([[1], [2], [3]], 0),
-        ([[10], [20, 30], [500]], 0),  # gaps
-        ([[3, 2, 1], [6, 5, 4]], 0),  # within a transaction the order of writing does not count
+        ([[10], [20, 30], [500]], 0),  # gaps do not count
+        ([[3, 2, 1], [6, 5, 4]], 0),  # the order within a transaction does not count
         ([[2], [1]], 2),
         ([[1], [3], [2], [4]], 2),
         ([[1, 3], [2, 4]], 2),
-        ([[2], [3], [4], [1]], 4),  # one late row moves all that it was before
+        ([[2], [3], [4], [1]], 4),  # the late row moves all rows that it should precede
         ([[1001, 1002], [1, 2, 3]], 5),
     ],
 )
@@ -125,7 +125,7 @@ class Few(WritersExperiment):
 
 @pytest.fixture(scope="module")
 def bench(server: Installation) -> Iterator[Few]:
-    """On a server of its own: the schema is made anew for each turn."""
+    """The experiment on a separate server, because each turn creates the schema again."""
     with Cluster(server) as cluster:
         few = Few(WritersPlan(clients=(CLIENTS,)), ThrowAway(cluster), Progress())
         few.prepare()
@@ -158,7 +158,7 @@ def test_each_form_writes_its_rows_where_they_belong(bench: Few, form: str, rows
 
 
 def chosen(script: Sequence[str], writer: int) -> list[str]:
-    """The statements that pgbench would execute for a writer."""
+    """The statements of a script that pgbench would execute for this writer."""
     done, taken = [], [True]
     for line in script:
         if line.startswith("\\if "):

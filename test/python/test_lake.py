@@ -1,4 +1,7 @@
-"""Rows of a feed into a table of another server: the effect of a failure between the two commits, and its repair."""
+"""A feed's rows are written into a table of another server.
+
+A failure may come between the two commits; the recipe repairs it.
+"""
 
 from collections.abc import Iterator
 
@@ -23,7 +26,7 @@ APPLY = "SELECT feed_apply('lake', 'INSERT INTO lake_events SELECT id, n FROM ba
 
 @pytest.fixture
 def lake(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
-    """The other server is another database, which has transactions of its own."""
+    """A database that stands for the other server: its transactions are separate."""
     if not value(fresh, "SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'"):
         pytest.skip("the server has no contrib")
     with connect(cluster.dsn) as admin:
@@ -46,7 +49,7 @@ def lake(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
 
 
 def fail_between_the_commits(there: Connection) -> None:
-    """The lake commits, and the session here ends before it learns of that."""
+    """Let the session here be ended after the lake has committed, before the session learns of that."""
     run(there, "CREATE FUNCTION ends() RETURNS trigger LANGUAGE plpgsql SET client_min_messages = error AS "
                "$$BEGIN PERFORM pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
                "WHERE application_name = 'here'; RETURN NULL; END$$",
@@ -74,7 +77,7 @@ def test_an_error_undoes_rows_and_position(fresh: Connection, lake: Connection) 
 
 
 def test_a_failure_between_the_commits_repeats_rows(fresh: Connection, lake: Connection) -> None:
-    """A foreign table is not part of the transaction; therefore the recipe has a key."""
+    """Rows of a foreign table are committed separately. Therefore the recipe uses a primary key."""
     insert(fresh, 3)
     failing(fresh, lake, APPLY.format(""))
     assert numbers(lake, IN_THE_LAKE) == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""Layers of the tool and of the extension: what may import or use what."""
+"""Layers of the tool and of the extension: each may import or use only lower layers."""
 
 import os
 import re
@@ -42,16 +42,16 @@ def test_a_sink_sets_nothing_of_its_source() -> None:
     assert {name for name, text in texts.items() if re.search(r"\bsource\.\w+ [-+*/|]?= ", text)} == set()
 
 
-# Each folder may use those before it, and sources that are in no folder.
+# Each folder may use the folders before it, and sources that are in no folder.
 FOLDERS = ["keys", "types", "ports", "feed", "changes"]
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 FUNCTION = re.compile(r"^(?!static|extern|typedef|PG_)[A-Za-z_][\w *]*\n(\w+)\(", re.M)
-# A file in C has types and macros of its own.
+# Names that a header defines; types and macros of a file in C are its own.
 IN_HEADER = re.compile(r"^\} *(\w+);|^#define (\w+)|^static inline [\w *]+\n\*?(\w+)\(", re.M)
 
 
 def too_high(user: str, used: Iterable[str]) -> list[str]:
-    """Sources used from folders above the source's own, which is not allowed."""
+    """The used sources that are in higher folders than their user. Such a use is not allowed."""
     ranks = {folder: rank for rank, folder in enumerate(FOLDERS)}
     return [each for each in used if ranks.get(each.partition("/")[0], -1) > ranks.get(user.partition("/")[0], -1)]
 
@@ -64,18 +64,18 @@ TEXTS = {path: COMMENT.sub("", path.read_text()) for path in C_FILES}
 
 
 def defined(path: Path) -> list[str]:
-    """Names that a file offers to others."""
+    """The names that a file defines for other files."""
     if path.suffix == ".c":
         return FUNCTION.findall(TEXTS[path])
     return [name for names in IN_HEADER.findall(TEXTS[path]) for name in names if name]
 
 
 def users_in_c() -> dict[str, set[str]]:
-    """For each file in C, the others whose functions, types and macros it uses, or that it includes."""
+    """For each file in C, the other files that it includes, or whose functions, types or macros it uses."""
     places = {name: part_of(path) for path in C_FILES for name in defined(path)}
     used: dict[str, set[str]] = {part_of(path): set() for path in C_FILES}
     for path, text in TEXTS.items():
-        # A declaration does not count as a use.
+        # Declarations do not count as uses.
         words = re.findall(r"\w+", re.sub(r'"(?:[^"\\]|\\.)*"|^extern [^{}]*?;$', "", text, flags=re.M))
         included = {name for name in re.findall(r'#include "([\w/]+)\.h"', text) if name in used}
         used[part_of(path)] |= (included | {places[word] for word in words if word in places}) - {part_of(path)}
@@ -83,7 +83,7 @@ def users_in_c() -> dict[str, set[str]]:
 
 
 def test_there_is_no_circle_in_c() -> None:
-    """Circles are found by the names used, not only by includes."""
+    """A circle may also consist of uses of names, without includes."""
     assert circle(users_in_c()) == set()
 
 
@@ -94,14 +94,14 @@ def test_no_source_in_c_uses_a_higher_layer() -> None:
 SQL_OBJECT = re.compile(r"CREATE (?:FUNCTION|TABLE|VIEW|TYPE) ((?:@extschema@|inorder_internal|inorder_text)\.\w+)")
 SQL_USE = re.compile(r"(?:@extschema@|inorder_internal|inorder_text)\.\w+")
 SQL_COMMENT = re.compile(r"--.*|^COMMENT ON (?:[^';]|'[^']*')*;", re.M)
-# These files run last, and contain grants and calls for objects of all files.
+# These files come last. They have grants and calls for objects of all other files.
 RIGHTS = ("revoke", "rights")
 
 
 def users_in_sql() -> dict[str, set[str]]:
-    """For each file of sql/, the others whose functions, types and tables it uses.
+    """For each file of sql/, the other files whose functions, types and tables it uses.
 
-    A name that two files define, with different arguments, is attributed to the first file.
+    A name that two files define with different arguments is attributed to the first file.
     """
     texts = {
         str(path.relative_to(ROOT / "sql").with_suffix("")): SQL_COMMENT.sub("", path.read_text()) for path in SQL_FILES
@@ -116,7 +116,10 @@ def users_in_sql() -> dict[str, set[str]]:
 
 
 def test_there_is_no_circle_in_sql() -> None:
-    """No file uses a later one in the order in which make joins them, except for names looked up at run time."""
+    """The order in which make joins the files does not prove this.
+
+    Functions look up some names only when they run. These uses count, too.
+    """
     assert circle(users_in_sql()) == set()
 
 
@@ -184,7 +187,7 @@ def test_without_the_laboratory_its_commands_say_what_is_missing() -> None:
 
 
 def test_without_libpq_the_tool_names_what_to_install() -> None:
-    """The driver is installed without its C modules, which this setting demands."""
+    """The setting requires the driver's C modules, which are not installed."""
     command = [sys.executable, "-m", "inorder", "count", "show", "t"]
     done = subprocess.run(command, env=os.environ | {"PSYCOPG_IMPL": "c"}, check=False, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.count("\n") == 1

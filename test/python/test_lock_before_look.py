@@ -1,4 +1,4 @@
-"""Data read under a lock are read in a snapshot taken after it: a call that waited knows what happened."""
+"""Data that are read under a lock are read in a newer snapshot: a call that has waited sees what has happened."""
 
 import pytest
 from inorder.connection.database import Connection
@@ -25,7 +25,7 @@ def test_a_feed_that_was_created_meanwhile_needs_all_rows(fresh: Connection, oth
 
 @pytest.mark.parametrize("change", ["SELECT feed_rebase('waited')", "SELECT feed_enable('waited')"])
 def test_who_waits_for_a_new_guard_finds_it(fresh: Connection, other: Connection, change: str) -> None:
-    """Only the owner makes a guard: a role that may only read, and waits, is not told to be the owner."""
+    """Only the owner may create a guard. A role that waits, and may only read, must not get an error that says so."""
     with roles(fresh, "waiting_reader"):
         run(fresh, TABLE, "SELECT feed_enable('waited')", "GRANT SELECT ON waited TO waiting_reader")
         run(fresh, "BEGIN", change, "LOCK TABLE waited", *_dropped(fresh), "SELECT feed_enable('waited')")

@@ -1,4 +1,4 @@
-"""Locks that PostgreSQL takes before it checks privileges on a table: statements of docs/security.md, and remedies."""
+"""PostgreSQL takes some locks before it checks privileges on a table: claims of docs/security.md, and remedies."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 DENIED, TIMED_OUT = "42501", "55P03"
 OF_TEMPORARY_TABLES = "42P16"  # invalid_table_definition
-# Statements, each with one of another session that waits behind it.
+# Statements, each with the kind of statement of another session that waits behind it.
 READ, WRITE = "read", "write"
 QUEUES = {
     "CREATE RULE": ("CREATE RULE r AS ON INSERT TO {table} DO INSTEAD NOTHING", READ),
@@ -32,7 +32,7 @@ USE = {READ: "SELECT FROM {table} LIMIT 1", WRITE: "DELETE FROM {table} WHERE fa
 
 @pytest.fixture
 def stranger(fresh: Connection, other: Connection) -> Iterator[Connection]:
-    """A session of a role that may connect, and use the schema of a table."""
+    """A session of a role that may connect and use the schema of the table, and has no other privilege."""
     with roles(fresh, "queue_stranger", "queue_user"):
         run(fresh, "CREATE SCHEMA s", "GRANT USAGE ON SCHEMA s TO queue_stranger",
             "CREATE TABLE s.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
@@ -43,7 +43,7 @@ def stranger(fresh: Connection, other: Connection) -> Iterator[Connection]:
 
 
 def queue(owner: Connection, stranger: Connection, command: str, table: str) -> tuple[bool, str]:
-    """True if a command of the stranger waits for a table in use before it fails; the SQLSTATEs of calls behind it."""
+    """True if the stranger's command waits for the table before it fails; and the SQLSTATE of a statement behind it."""
     statement, use = (text.format(table=table) for text in (QUEUES[command][0], USE[QUEUES[command][1]]))
     run(owner, "BEGIN", use)
     with connect(owner.info.dsn) as third, blocked(refusal, stranger, statement) as waiting:
@@ -59,7 +59,7 @@ def queue(owner: Connection, stranger: Connection, command: str, table: str) -> 
 def test_who_may_use_the_schema_of_a_table_can_make_others_wait_for_it(
     fresh: Connection, stranger: Connection, command: str
 ) -> None:
-    """The role has no privilege on the table: its command waits for the lock, and then fails."""
+    """The role has no privilege on the table. Its command waits for the lock, and then fails."""
     assert queue(fresh, stranger, command, "s.t") == (True, TIMED_OUT)
 
 
@@ -82,7 +82,10 @@ def is_sql(connection: Connection) -> bool:
 def test_the_state_can_be_waited_for_by_who_may_use_its_schema(
     fresh: Connection, stranger: Connection, command: str
 ) -> None:
-    """In the SQL edition, everybody can until USAGE is revoked; in C, the installer and the owner of the database."""
+    """In the SQL edition this is everybody, unless USAGE is revoked.
+
+    In the C extension it is the installer and the owner of the database.
+    """
     if is_sql(fresh):
         assert queue(fresh, stranger, command, STATE) == (True, TIMED_OUT)
         run(fresh, "REVOKE USAGE ON SCHEMA inorder_internal FROM PUBLIC")
@@ -100,7 +103,7 @@ STATE_USERS = (
 
 
 def test_who_reads_counts_looks_or_inserts_first_waits_for_the_state(fresh: Connection, stranger: Connection) -> None:
-    """A session that has already inserted into the table does not wait."""
+    """Only the first INSERT of a session waits: a session that has inserted into the table before does not."""
     run(fresh, "SELECT exact_count_start('s.t')", "INSERT INTO s.t (n) VALUES (1)")
     if not is_sql(fresh):
         run(fresh, f"ALTER DATABASE {fresh.info.dbname} OWNER TO queue_stranger")
@@ -117,7 +120,10 @@ def test_who_reads_counts_looks_or_inserts_first_waits_for_the_state(fresh: Conn
 
 
 def test_what_needs_the_state_goes_on_for_those_who_have_the_schema(fresh: Connection, stranger: Connection) -> None:
-    """The remedy for the SQL edition keeps working roles that write, read or make keys, once it is granted to them."""
+    """USAGE is revoked from PUBLIC, which is the remedy for the SQL edition.
+
+    Roles to which it is granted can still write, read and make keys.
+    """
     if not is_sql(fresh):
         pytest.skip("with C nobody needs the schema")
     run(fresh, "REVOKE USAGE ON SCHEMA inorder_internal FROM PUBLIC")
@@ -133,14 +139,14 @@ def test_a_view_of_ours_can_be_waited_for_by_who_may_use_its_schema(fresh: Conne
         assert not waiting.done()
         run(third, "SET lock_timeout = '300ms'")
         assert refusal(third, "TABLE public.feeds") == TIMED_OUT
-        # Feeds and counts never read views.
+        # Feeds and counts do not read views, so they do not wait.
         run(third, "SELECT feed_apply('f', 'SELECT FROM batch')", "SELECT exact_count_start('s.t')")
         run(fresh, "COMMIT")
         assert waiting.result() == DENIED
 
 
 def test_a_table_of_the_catalog_can_be_waited_for_by_everybody(fresh: Connection, stranger: Connection) -> None:
-    """No privilege prevents a role that may connect from doing this."""
+    """Every role that may connect can do this: no privilege prevents it."""
     statement = QUEUES["CREATE RULE"][0].format(table="pg_catalog.pg_transform")
     run(fresh, "BEGIN", "SELECT FROM pg_transform")
     with blocked(refusal, stranger, statement) as waiting:
@@ -150,7 +156,7 @@ def test_a_table_of_the_catalog_can_be_waited_for_by_everybody(fresh: Connection
 
 
 def test_an_event_trigger_refuses_a_rule_before_it_waits(fresh: Connection, stranger: Connection) -> None:
-    """The event trigger to which docs/security.md refers."""
+    """The event trigger of docs/refuse-rules.sql, which docs/security.md recommends."""
     run(fresh, text("docs/refuse-rules.sql"))
     assert queue(fresh, stranger, "CREATE RULE", "s.t") == (False, "")
     statement = QUEUES["CREATE RULE"][0].format(table="pg_catalog.pg_transform")
@@ -162,7 +168,7 @@ def test_an_event_trigger_refuses_a_rule_before_it_waits(fresh: Connection, stra
 
 @pytest.mark.skipif(TESTED == "sql", reason="the event trigger is of DROP EXTENSION")
 def test_an_event_trigger_keeps_columns(fresh: Connection) -> None:
-    """The event trigger to which docs/install.md refers."""
+    """The event trigger of docs/keep-columns.sql, to which docs/install.md refers."""
     run(fresh, text("docs/keep-columns.sql"), "CREATE TABLE kept_columns (id uuid DEFAULT uuid_xact_nextval())")
     with pytest.raises(psycopg.errors.RaiseException, match="columns would lose their default, or be dropped"):
         fresh.execute("DROP EXTENSION inorder CASCADE")

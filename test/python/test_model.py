@@ -1,6 +1,6 @@
-"""The model in TLA+: inorder's method holds, and other methods fail. The code has the names of the model.
+"""The model in TLA+: inorder's method holds, and other methods fail.
 
-Each step of a server is a step that the model can take.
+The code has the functions that the model names. Each step of a server is a step that the model can take.
 """
 
 import random
@@ -62,7 +62,10 @@ def test_names_of_the_code_exist() -> None:
 
 
 def test_what_a_copy_relies_on_is_where_the_page_says() -> None:
-    """Each premise, except those of the sink, has a function in that file, and a variant that fails without it."""
+    """Each premise has a function in the named file, and a variant of the model that fails without it.
+
+    Premises about the sink have only a variant.
+    """
     rows = re.findall(r"^\| [^|]+ \| ([^|]*`[^|]*) \| `([\w-]+)` \|$", text("test/model/README.md"), re.MULTILINE)
     assert {name for _, name in rows} == {
         name for name, wanted in CHECKS.items() if wanted.module == "Changes" and wanted.fails
@@ -79,7 +82,7 @@ TRANSACTIONS, SESSIONS = 6, 3
 @needs_java
 @pytest.mark.server
 def test_what_a_server_does_is_a_behaviour_of_the_model(server: Installation) -> None:
-    """Begins, commits, snapshots, cut batches and positions, as the stress test's writers make them."""
+    """Transactions of the stress test's writers, snapshots, batches that are cut, and positions."""
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)
         world = World(cluster.dsn, seed=1)
@@ -100,7 +103,8 @@ def test_what_a_server_does_is_a_behaviour_of_the_model(server: Installation) ->
     steps = steps_of(recorded)
     assert any(batch.cut for batch in recorded.polls) and any("abort" in step for step in steps)
     assert replay(steps) == (len(steps), "")
-    # A different step is not accepted in its place: a batch that ends a row later, or one that leaves a row out.
+    # The model does not accept other steps in their place: a batch that ends a row later, or a batch that leaves out a
+    # row.
     (cut, *_) = [place for place, step in enumerate(steps) if re.search(r"upto .-> [1-9]", step)]
     later = re.sub(r"upto .-> (\d)", lambda match: f"upto |-> {int(match[1]) + 1}", steps[cut])
     assert replay([*steps[:cut], later])[0] == cut
@@ -110,7 +114,7 @@ def test_what_a_server_does_is_a_behaviour_of_the_model(server: Installation) ->
 @needs_java
 @pytest.mark.server
 def test_what_happens_to_a_copy_is_a_behaviour_of_the_model(cluster: Cluster, fresh: Connection) -> None:
-    """Writes and TRUNCATE; batches that the reader applies in its snapshot, or that a sink may apply again."""
+    """Writes and TRUNCATE, batches that the reader applies in its snapshot, and batches that a sink may apply again."""
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
     steps = changes.Schedule(dsn, random.Random(20), SESSIONS).run(20)
     assert {name for step in steps for name in re.findall(r'^do .-> "(\w+)"', step)} >= {
@@ -121,7 +125,7 @@ def test_what_happens_to_a_copy_is_a_behaviour_of_the_model(cluster: Cluster, fr
     assert changes.replay(steps) == (len(steps), "")
     if not LONG_RUN:
         return
-    # A copy that lacks a row is not accepted.
+    # The model does not accept a copy that lacks a row.
     stored = [place for place, step in enumerate(steps) if "<<" in step][-1]
     lacks = re.sub(r"<<\d+, \d+>>(, )?", "", steps[stored], count=1)
     assert changes.replay([*steps[:stored], lacks])[0] == stored

@@ -1,16 +1,17 @@
-"""Texts that stand in one place only: errors, queries and constants, of C and of both editions in SQL."""
+"""Errors, queries and constants are in one place only, of C and of both editions in SQL."""
 
 import re
 
 from sources import C_FILES, PLAIN_FILES, ROOT, SQL_FILES
 
-# A comment has a space after its dashes, unlike an option of a command in a text.
+# Dashes with a space after them begin a comment. Options of commands in a text have no space.
 C_COMMENT, SQL_COMMENT = re.compile(r"/\*.*?\*/", re.S), re.compile(r"--+(?: .*)?$", re.M)
 IN_C = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*')
 IN_SQL = re.compile(r"'(?:[^']|'')*'(?:\s*\n\s*'(?:[^']|'')*')*")
-# Shorter texts are names.
+# Texts that are shorter than this are names.
 LEAST = 25
-# Texts of the ports, which have two implementations: keys, transactions, the guard, the state, and proof and rows.
+# Texts of the ports, which have an implementation in C and one in SQL: keys, transactions, the guard, the state, proofs
+# and rows.
 OF_PORTS = {
     "10889-08-02 05:31:50.655999+00",
     "A key holds 48 bits of transaction number.",
@@ -40,7 +41,7 @@ OF_PORTS = {
     'trigger "…" names no column',
     "uuid … is not of version …",
 }  # fmt: skip
-# Names of errors and settings, and formats that say nothing by themselves.
+# Names of errors and settings.
 NAMES = re.compile(r"[a-z_]+")
 
 
@@ -61,7 +62,7 @@ def literals(text: str, pattern: re.Pattern[str]) -> set[str]:
 
 
 def test_no_text_stands_twice() -> None:
-    """A new text has to be in one place, on the side that both use."""
+    """A new text must be in one place that C and SQL, or both editions, use."""
     in_c = set().union(*[literals(path.read_text(), IN_C) for path in C_FILES])
     in_sql = set().union(*[literals(path.read_text(), IN_SQL) for path in SQL_FILES])
     in_plain = set().union(*[literals(path.read_text(), IN_SQL) for path in PLAIN_FILES])
@@ -69,7 +70,7 @@ def test_no_text_stands_twice() -> None:
 
 
 def test_only_the_port_of_transactions_knows_which_are_in_progress() -> None:
-    """If snapshots were defined by the position of a commit in the WAL, only this code would have to change."""
+    """If a snapshot became the position of a commit in the WAL, only this code would have to change."""
     knowing = {str(path.relative_to(ROOT)) for path in (*C_FILES, *SQL_FILES, *PLAIN_FILES)
                if re.search(r"xip\b", C_COMMENT.sub("", SQL_COMMENT.sub("", path.read_text())))}  # fmt: skip
     assert knowing == {"src/ports/snapshot.c", "sql/plain/snapshot.sql"}

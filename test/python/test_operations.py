@@ -1,4 +1,4 @@
-"""Files for other programs in docs: rules and panels of Prometheus over samples of inorder feeds, units of systemd."""
+"""Files in docs for other programs: Prometheus rules and panels for samples of inorder feeds, and units of systemd."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from inorder.feeds.formats import GAUGES, LABELS
 
 from conftest import text
 
-OTHERS = {"node_textfile_mtime_seconds"}  # made by node_exporter for the file of samples
+OTHERS = {"node_textfile_mtime_seconds"}  # samples of node_exporter itself for the file
 UNITS = [
     ("docs/systemd/export.service", "/usr/local/bin/inorder tail events --position"),
     ("docs/systemd/mailer@.service", "/usr/bin/python3 /usr/local/lib/mailer/consumer.py %i"),
@@ -59,7 +59,10 @@ def test_the_dashboard_shows_gauges() -> None:
 
 
 def complaints(verify: str, unit: Path) -> list[str]:
-    """Messages of systemd about a unit or its instance. Without a running systemd it may fail for other reasons."""
+    """Messages of systemd-analyze about the unit or its instance.
+
+    Without a running systemd, the command may fail for other reasons.
+    """
     done = subprocess.run([verify, "verify", unit], capture_output=True, text=True, check=False)
     return [line for line in done.stderr.splitlines() if unit.stem in line]
 

@@ -1,4 +1,4 @@
-"""Tests that depend on the user, run again as a user who is not root, and whose name is not a role of the server."""
+"""Tests that depend on the user are run again by a user who is not root, and whose name is not a role of the server."""
 
 import os
 import pwd
@@ -21,7 +21,7 @@ from conftest import LONG_RUN, ROOT
 
 USER = "inorder-test"  # made by script/test --all
 ASKED = "INORDER_TEST_SYSTEM" in os.environ
-# Tests with servers that connect to servers, files of others, and programs that run as another user.
+# Tests of servers that connect to servers, of files of other users, and of programs that run as another user.
 TESTS = (
     "test_lake.py::test_a_failure_between_the_commits_repeats_rows", "test_examples.py::test_examples[docs/lake.md]",
     "test_outside.py::test_a_partition_on_another_server",
@@ -50,7 +50,7 @@ def user() -> pwd.struct_passwd:
 
 @pytest.fixture
 def python(user: pwd.struct_passwd) -> str:
-    """An installation of this version that the user may run: the present one may be in root's own folder."""
+    """A Python of this version that the user may run: the present Python may be in root's own folder."""
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for program in (sys.executable, f"/usr/bin/{name}", f"/usr/local/bin/{name}"):
         with suppress(OSError):
@@ -61,7 +61,7 @@ def python(user: pwd.struct_passwd) -> str:
 
 @pytest.fixture
 def checkout(user: pwd.struct_passwd, server: Installation) -> Iterator[Path]:
-    """A copy of the checkout that the user owns, including compiled files."""
+    """A copy of the checkout, including compiled files, which belongs to the user."""
     git = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z"]
     files = subprocess.run(git, check=True, capture_output=True, text=True, cwd=ROOT).stdout.split("\0")[:-1]
     with tempfile.TemporaryDirectory(prefix="u-") as name:
@@ -82,7 +82,7 @@ def checkout(user: pwd.struct_passwd, server: Installation) -> Iterator[Path]:
 
 @pytest.fixture
 def packages(user: pwd.struct_passwd, checkout: Path) -> Path:
-    """The servers of this run, copied because the user cannot enter their folder."""
+    """The packages of this Python, which contain the embedded server; a copy if the user cannot enter their folder."""
     here = Path(sysconfig.get_path("purelib"))
     return here if may_enter(here, user) else Path(shutil.copytree(here, checkout / "packages"))
 
