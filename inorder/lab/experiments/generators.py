@@ -230,8 +230,8 @@ def calls_section(result: Result) -> Section:
         title += f". The floor of {floor.median:.0f} ns a value is subtracted"
     spent, floor_is = ("CPU nanoseconds", "a C function that returns a constant") if cpu else ("Nanoseconds", OWN_FLOOR)
     caption = (
-        "of random: relative to gen_random_uuid(). bulk: a row of INSERT … SELECT into a table with a primary key. "
-        "vs nextval: bulk, relative to bigint by nextval of a sequence with CACHE 100."
+        "of random: relative to gen_random_uuid(). bulk: the time for a row of INSERT … SELECT into a table with a "
+        "primary key. vs nextval: bulk, relative to bigint by nextval of a sequence with CACHE 100."
     )
     lines = [Row(result, "", name) for name in sorted({run.kind for run in result.runs if run.step != TASK} - {FLOOR})]
     return table("generators", title, call_figures(spent, floor_is), lines, caption)
