@@ -1,4 +1,4 @@
-"""The programs of docs/clients/orm.md and of its folder, on a server with inorder."""
+"""The programs of docs/clients/orm.md and of its folder, run on a server with inorder."""
 
 import os
 import re
@@ -164,7 +164,10 @@ DEFERRED = "CREATE TABLE children (id int REFERENCES parents DEFERRABLE INITIALL
 
 
 def test_the_worker_of_sqlalchemy_as_it_is_started(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
-    """The database is empty at first: the good rows of a batch with poison are processed, and nothing is dead."""
+    """The sink is empty at first.
+
+    The good rows of a batch with a poison row are processed, and the batch does not become dead.
+    """
     write(tmp_path, "sqlalchemy")
     run(cluster, tmp_path, "-c", TABLES)
     worker = tmp_path / "worker.py"

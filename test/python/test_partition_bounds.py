@@ -1,4 +1,4 @@
-"""The condition that all rows of a partition satisfy: it lets readers without rights on partitions read the table."""
+"""A condition that is true for all rows of a partition lets readers without rights on partitions read the table."""
 
 import pytest
 from inorder.connection.database import Connection
@@ -7,8 +7,8 @@ from world.sql import run, value
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
-# The type of the column, the partition key, the bounds of the partitions, and values of rows. Each partition is itself
-# partitioned, by n.
+# For each tree: the type of the column, the partition key, the bounds of the partitions, and the values of the rows.
+# Each partition is itself partitioned by n.
 TREES = {
     "range": ("int", "RANGE (v)", ("FROM (MINVALUE) TO (10)", "FROM (10) TO (20)", "FROM (20) TO (MAXVALUE)"),
               "generate_series(-5, 40)"),

@@ -1,4 +1,4 @@
-"""Positions that their reader keeps as text, over partitions that come and go."""
+"""Positions that readers keep as text, in tables whose partitions come and go."""
 
 import uuid
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class Parts:
         return [n for (n,) in rows]
 
     def filled(self, n: int) -> None:
-        """A table with one row, not yet a partition."""
+        """Create a table with one row, to be attached as a partition."""
         self.connection.execute(f"CREATE TABLE events_{n} (LIKE events INCLUDING DEFAULTS)".encode())
         self.connection.execute(f"INSERT INTO events_{n} (n) VALUES ({n})".encode())
 
@@ -102,7 +102,10 @@ def test_a_filled_partition_is_noticed(in_schema: Connection, partitions: tuple[
 
 
 def test_a_position_without_partitions(in_schema: Connection) -> None:
-    """A reader has constructed the position. It would miss partitions, and is only accepted before the first read."""
+    """A reader has made this position itself.
+
+    It is accepted only before the first read, because it would miss partitions.
+    """
     parts = Parts(in_schema, (1,))
     parts.insert(1)
     without = (
@@ -166,7 +169,10 @@ def test_a_table_that_took_the_name_of_another(in_schema: Connection, way: str) 
 
 
 def test_a_position_in_numbers_that_a_restore_computed_anew(in_schema: Connection) -> None:
-    """All rows would come again. After pg_upgrade the table has the same OID, and its rows the same numbers."""
+    """With the old position all rows would come again.
+
+    After pg_upgrade the table has the same OID, and its rows have the same numbers.
+    """
     in_schema.execute("CREATE TABLE events (n int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED)")
     in_schema.execute("CREATE INDEX ON events (xact); SELECT feed_enable('events'); INSERT INTO events VALUES (1)")
     first = "SELECT reader_advance(p, reader_next_batch('events', p))::text FROM reader_start('events') AS p"

@@ -1,4 +1,4 @@
-"""inorder prepare: online, whatever session holds the table, continued after any interruption, and undone."""
+"""inorder prepare works online, whatever locks others hold, continues after an interruption, and can be undone."""
 
 import shlex
 import signal
@@ -56,7 +56,7 @@ def writer(cluster: Cluster, old: Connection) -> Iterator[Connection]:
 
 
 def outputs(prepare: Tail, *arguments: str, code: int = 0) -> tuple[list[str], list[str]]:
-    """The lines that a run wrote to stdout and to stderr."""
+    """The lines that a run writes to stdout and to stderr."""
     done = preloaded.run(["prepare", *arguments], prepare.folder, prepare.environment, PATIENCE)
     assert done.returncode == code and b"Traceback" not in done.stderr, done.stderr
     return done.stdout.decode().splitlines(), done.stderr.decode().splitlines()
@@ -66,7 +66,7 @@ SAID = ("NOTICE", "WARNING", "DETAIL", "HINT", "table public.old in database tai
 
 
 def run(prepare: Tail, *arguments: str) -> list[str]:
-    """The statements of a run, without its introduction."""
+    """The statements that a run reports, without the introduction."""
     _, messages = outputs(prepare, "old", *arguments)
     statements = [line for line in messages if not line.startswith(SAID)]
     assert not statements or messages.index(SAID[-1]) < messages.index(statements[0])
@@ -88,7 +88,7 @@ def test_an_old_table_becomes_readable(prepare: Tail, old: Connection) -> None:
 def test_writers_do_not_wait_behind_it(cluster: Cluster, prepare: Tail, old: Connection, writer: Connection) -> None:
     with prepare.started("old", "--lock-timeout", "200ms", "--tries", "1000") as running:
         wait_for(lambda: value(old, WAITS) is True)
-        old.execute("SET lock_timeout = '2min'")  # otherwise it would wait forever for the writer
+        old.execute("SET lock_timeout = '2min'")  # prevents waiting for the writer forever
         old.execute("INSERT INTO old VALUES (11, 11)")
         assert running.poll() is None
         writer.execute("COMMIT")
@@ -125,7 +125,7 @@ def test_an_interrupted_build_is_begun_again(prepare: Tail, old: Connection, num
             assert running.stderr is not None
             assert (b"stopped; nothing was changed\n" in running.stderr.read()) == (number != signal.SIGKILL)
     wait_for(lambda: value(old, BUILDS) is False)
-    if value(old, INVALID) is True:  # a server that noticed the lost client only at the end has completed it
+    if value(old, INVALID) is True:  # a server that notices the lost client late has completed it
         assert [line.split()[0] for line in run(prepare)] == ["DROP", "CREATE", "ANALYZE", "SELECT"]
     else:
         assert number == signal.SIGKILL
@@ -224,7 +224,7 @@ BAD_INPUT = [
 
 
 MANY = ", ".join(f"c{number} int DEFAULT {number}" for number in range(200))
-SHAPES = {  # columns, and how the rows of a generate_series() "g" are inserted
+SHAPES = {  # columns of a table, and an INSERT of the rows of a generate_series() "g"
     "200 columns": (f"k uuid PRIMARY KEY DEFAULT gen_random_uuid(), {MANY}", "(c7) SELECT g"),
     "identity": ("k bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n bigint", "(n) SELECT g"),
     "generated": ("k bigint PRIMARY KEY, n bigint GENERATED ALWAYS AS (k * 2) STORED", "SELECT g"),
@@ -244,7 +244,7 @@ def test_a_column_that_is_computed_from_another_has_no_number(fresh: Connection)
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_tables_of_every_shape(prepare: Tail, fresh: Connection, shape: str) -> None:
-    """Each row comes once, by pieces: those from before and those from afterwards."""
+    """Each row comes once, in pieces: rows from before inorder prepare, and rows that were inserted afterwards."""
     columns, values = SHAPES[shape]
     fresh.execute(f"CREATE TABLE old ({columns}); INSERT INTO old {values} FROM generate_series(1, 100) AS g".encode())
     run(prepare)
@@ -253,7 +253,7 @@ def test_tables_of_every_shape(prepare: Tail, fresh: Connection, shape: str) -> 
     pieces = 0
     while fresh.execute("INSERT INTO copy SELECT * FROM feed_read('f', null::old, 30)").rowcount:
         pieces += 1
-    assert pieces >= (2 if shape == "no key" else 5)  # the rows of a transaction without a key are one piece
+    assert pieces >= (2 if shape == "no key" else 5)  # without a key, the rows of a transaction are one piece
     both = "SELECT count(*) FROM (SELECT * FROM {} EXCEPT ALL SELECT * FROM {}) AS missing"
     assert [value(fresh, both.format(*names)) for names in (("old", "copy"), ("copy", "old"))] == [0, 0]
 
@@ -264,7 +264,7 @@ PARTS = (
     "CREATE TABLE old_2 PARTITION OF old FOR VALUES FROM (10) TO (20)",
     "INSERT INTO old SELECT g, g FROM generate_series(1, 15) g",
 )  # fmt: skip
-# Statements of owners between two of prepare.
+# Statements of the owner between two statements of inorder prepare.
 MEANWHILE = (
     "CREATE TABLE old_3 PARTITION OF old FOR VALUES FROM (20) TO (30)",
     "CREATE TABLE old_3 PARTITION OF old FOR VALUES FROM (20) TO (30) PARTITION BY RANGE (k); "
@@ -276,7 +276,7 @@ MEANWHILE = (
 @pytest.mark.editions
 @pytest.mark.parametrize("change", MEANWHILE)
 def test_partitions_that_come_and_go_between_two_statements(prepare: Tail, fresh: Connection, change: str) -> None:
-    # After: index of the table, of a partition, attached, all attached.
+    # So many statements are done: the index of the table, an index of a partition, one attached, all attached.
     for done in (2, 3, 4, 6) if LONG_RUN else (3, 6):
         run_all(fresh, "DROP TABLE IF EXISTS old, old_1, old_2, old_3", *PARTS)
         steps = [str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')")]
@@ -306,10 +306,11 @@ def test_an_index_that_another_session_builds_is_not_dropped(
         assert "is not valid, and another session may be building it" in outputs(prepare, "old", code=1)[1][0]
         writer.execute("COMMIT")
         assert running.stderr and running.wait(PATIENCE) == 0
-        assert running.stderr.read().decode().splitlines().count(str(step)) == 1  # it was not begun again
+        assert running.stderr.read().decode().splitlines().count(str(step)) == 1  # the build was not begun again
 
 
-# Functions of triggers that copy rows into a table "archive" of (text, int, int), and whether they break.
+# Bodies of trigger functions that copy rows into a table "archive" of (text, int, int). True: the added column breaks
+# them.
 COPYING = {
     "INSERT INTO archive SELECT 'I', NEW.*;": True,
     "INSERT INTO public.archive VALUES ('I', (new).*);": True,
@@ -347,13 +348,13 @@ def test_bad_input(prepare: Tail, old: Connection) -> None:
 
 
 def test_changes_are_logged_and_a_copy_begins_without_a_gap(cluster: Cluster, prepare: Tail, old: Connection) -> None:
-    """Rows written while it waits are in the first batch, and rows written later in the following ones."""
+    """Rows that are written while inorder prepare waits are in the first batch, and later rows in later batches."""
     with connect(f"{cluster.dsn} dbname={old.info.dbname}") as writer:
         writer.execute("BEGIN; UPDATE old SET n = 0 WHERE k = 1")
         with prepare.started("old", "--changes", "--feed", "copy", "--tries", "1000") as running:
             wait_for(lambda: value(old, WAITS) is True)
             old.execute("SET lock_timeout = '2min'")
-            old.execute("DELETE FROM old WHERE k = 2")  # queued behind it
+            old.execute("DELETE FROM old WHERE k = 2")  # waits behind inorder prepare
             writer.execute("COMMIT")
             assert running.wait(PATIENCE) == 0
     copy = Copy("old", "copy", ("k",))
@@ -441,7 +442,7 @@ def test_what_the_last_statement_would_refuse_is_refused_before_the_first(prepar
 
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_the_name_of_the_index_is_taken(prepare: Tail, old: Connection, partitioned: bool) -> None:
-    """The error comes before the first statement, even if the name belongs to the index of a renamed column."""
+    """The error comes before the first statement."""
     if partitioned:
         run_all(old, "DROP TABLE old", "CREATE TABLE old (id int PRIMARY KEY) PARTITION BY RANGE (id)",
             "CREATE TABLE low PARTITION OF old FOR VALUES FROM (0) TO (100)")  # fmt: skip
@@ -471,7 +472,7 @@ def test_what_depends_on_the_number_of_columns_is_said(prepare: Tail, old: Conne
 
 
 def test_who_is_to_log_changes_is_said(prepare: Tail, old: Connection) -> None:
-    """The superuser may do everything, but is not the owner: the command for the owner works."""
+    """A superuser may do everything, but does not own the table. The command in the HINT, for the owner, works."""
     with roles(old, "prepare_app"):
         run_all(old, "ALTER ROLE prepare_app LOGIN", "ALTER TABLE old OWNER TO prepare_app")
         run_all(old, "GRANT CREATE ON SCHEMA public TO prepare_app")
@@ -510,7 +511,10 @@ def test_the_way_that_fits_is_in_the_hints(prepare: Tail, old: Connection) -> No
 
 
 def test_a_table_that_is_swapped_between_two_statements(cluster: Cluster, old: Connection) -> None:
-    """The statements name the table; the user was not asked about the table that has the name now."""
+    """The statements refer to the table by name.
+
+    The table that has the name now is not the one that the user has named.
+    """
     run_all(old, "CREATE TABLE shadow (k int PRIMARY KEY, n int, xact bigint NOT NULL DEFAULT xact_id())")
 
     def say(text: str) -> None:
@@ -525,7 +529,10 @@ def test_a_table_that_is_swapped_between_two_statements(cluster: Cluster, old: C
 
 @pytest.fixture
 def pooled_prepare(prepare: Tail, cluster: Cluster, shared_folder: Path) -> Iterator[Tail]:
-    """The pooler drops the options of a client: its sessions have the path of the role."""
+    """The tool behind a pooler that drops the options of a client.
+
+    The server's sessions have the search_path of the role.
+    """
     more = "ignore_startup_parameters = extra_float_digits, options\n"
     with pooler.pooled(cluster, shared_folder, more=more) as port:
         prepare.environment |= {"PGHOST": "127.0.0.1", "PGPORT": str(port), "PGUSER": "postgres"}
@@ -533,7 +540,7 @@ def pooled_prepare(prepare: Tail, cluster: Cluster, shared_folder: Path) -> Iter
 
 
 def test_a_path_that_the_session_has_not_is_refused(pooled_prepare: Tail, old: Connection) -> None:
-    """A table of another tenant has the same name."""
+    """On that path, the name would lead to another tenant's table."""
     run_all(old, "CREATE SCHEMA tenant", "CREATE TABLE tenant.old (k int PRIMARY KEY)")
     pooled_prepare.environment["PGOPTIONS"] = "-c search_path=tenant,public"
     for command, *arguments in (("prepare", "old"), ("tail", "old", "--position", "p"), ("count", "show", "old")):

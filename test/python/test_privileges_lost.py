@@ -1,4 +1,4 @@
-"""Privileges that are revoked while a call waits for a lock: the call reads nothing, and moves nothing."""
+"""Privileges that are revoked while a call waits for a lock: the call then reads nothing, and changes nothing."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,8 @@ from world.sql import run
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 DENIED = "42501"  # insufficient_privilege
-HIDDEN = "42704"  # undefined_object: a feed that a role may neither move nor see
+HIDDEN = "42704"  # undefined_object: a feed that the role may neither move nor see
+# Statements that take a privilege away, and give it back.
 LOSSES = {
     "SELECT": ("REVOKE SELECT ON s.t FROM lost_team", "GRANT SELECT ON s.t TO lost_team"),
     "USAGE": ("REVOKE USAGE ON SCHEMA s FROM lost_team", "GRANT USAGE ON SCHEMA s TO lost_team"),
@@ -23,7 +24,10 @@ LOSSES = {
 
 @pytest.fixture
 def reader(fresh: Connection, other: Connection) -> Iterator[Connection]:
-    """A session of a role that reads by the privileges of another one; ``fresh`` is the session of the owner."""
+    """A session of a role that reads by the privileges of a role of which it is a member.
+
+    ``fresh`` is the owner's session.
+    """
     with roles(fresh, "lost_reader", "lost_team"):
         run(fresh, "CREATE SCHEMA s", "GRANT lost_team TO lost_reader", "GRANT USAGE ON SCHEMA s TO lost_team")
         run(other, "SET ROLE lost_reader", "SET lock_timeout = '1min'")
@@ -34,7 +38,7 @@ def reader(fresh: Connection, other: Connection) -> Iterator[Connection]:
 def outcomes(
     owner: Connection, reader: Connection, calls: dict[str, str], lock: str, loss: tuple[str, str]
 ) -> dict[str, str]:
-    """The SQLSTATE of each call that waits for a lock while another session revokes the privilege and inserts rows."""
+    """The SQLSTATE of each call. While it waits for a lock, another session revokes the privilege and inserts rows."""
     sqlstates = {}
     for name, call in calls.items():
         run(owner, "BEGIN", lock, loss[0], "INSERT INTO s.t (n) VALUES (1)")
@@ -65,7 +69,7 @@ def test_who_waited_for_a_table_may_still_read_it_or_gets_nothing(
 def test_who_waited_for_a_partition_may_still_read_its_table_or_gets_nothing(
     fresh: Connection, reader: Connection
 ) -> None:
-    """The same holds if rows are read by privileges on the partition itself."""
+    """A privilege on the partition itself does not change that."""
     prepare(fresh, reader, "partitions")
     run(fresh, "GRANT SELECT ON s.t_1 TO lost_team")
     sqlstates = outcomes(fresh, reader, OF_READERS, "LOCK TABLE s.t_1", LOSSES["SELECT"])
@@ -98,7 +102,7 @@ def test_who_waited_for_a_table_still_owns_it_or_changes_nothing(
         assert waiting.result() == DENIED
 
 
-# Calls for a feed that another session moves: each waits for its turn, then checks the privileges again.
+# Calls for a feed that another session is moving: each call waits for that, then checks the privileges again.
 OF_FEEDS = {
     "feed_apply": "SELECT feed_apply('m', 'SELECT FROM batch', owner => 'lost_team')",
     "feed_read": "SELECT count(*) FROM feed_read('m', null::s.t, owner => 'lost_team')",
@@ -128,8 +132,8 @@ def test_who_waited_for_a_feed_may_still_move_it_or_changes_nothing(
         assert waiting.result() in (DENIED, HIDDEN)
 
 
-# Calls for a feed of the other session, granted to the team that owns the table: the caller is a member. Each call
-# waits for the row of the batch; those in COUNTS wait for the row of the count.
+# Calls for a feed of the other session's role. The feed is granted to the team that owns the table, and the caller is a
+# member of the team. Each call waits for the row of the batch; calls in COUNTS wait for the row of the count.
 TOKEN = "(SELECT token FROM kept)"
 OF_MOVERS = {
     "feed_finish_batch": f"SELECT feed_finish_batch('m', 1, {TOKEN}, 'postgres')",
@@ -152,7 +156,7 @@ def test_who_waited_for_a_batch_may_still_move_its_feed_or_changes_nothing(
         "GRANT CREATE ON SCHEMA s TO lost_team", "ALTER TABLE s.t OWNER TO lost_team",
         "INSERT INTO s.t (a, b) VALUES (1, 1)")  # fmt: skip
     run(reader, "CREATE TEMP TABLE kept AS SELECT token FROM feed_take_batch('m', 'w', owner => 'postgres')")
-    if name == "feed_enable":  # another guard, which the batches remember
+    if name == "feed_enable":  # another key gives another guard, which the batches remember
         run(reader, "ALTER TABLE s.t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (a, b)")
     run(fresh, "BEGIN", FOR_ROWS, LOSSES["membership"][0])
     with blocked(state, reader, OF_MOVERS[name]) as waiting:
@@ -186,7 +190,7 @@ def test_who_owned_a_table_when_the_snapshot_was_taken_owns_it_no_more(
     run(reader, "ROLLBACK")
 
 
-# Calls that wait for no lock of a table, a feed or a count.
+# Functions that wait for no lock of a table, a feed or a count, each with the reason.
 WITHOUT_A_WAIT = {
     "feed_prepare": "of the catalog, for any role", "feed_holders": "of the catalog and the locks, for any role",
     "changes_prepare": "of the catalog, for the owner",

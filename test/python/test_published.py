@@ -1,6 +1,7 @@
-"""The figures of published studies, and the tables in docs/results that name commands to reproduce them.
+"""The figures of published studies, and the tables in docs/results that name commands to reproduce these figures.
 
-Each figure is shown next to our figure, if we have measured it. The commands exist, and the reports have their tables.
+A figure of a study is shown next to our figure, if we have measured it. The commands exist, and the reports have their
+tables.
 """
 
 import re
@@ -76,7 +77,8 @@ def test_the_full_runs_measure_every_published_figure() -> None:
             for cell in cells_of(study, table) if table["experiment"] == experiment else ():
                 place = (cell.step.partition("@")[0], cell.kind)
                 rows = {rows for step, kind, rows in there if (step, kind) == place}
-                # Left out: keys from an extension that some servers lack, and the table that was loaded beside them.
+                # Keys of an extension that some servers lack, and the table that was loaded with such keys, are left
+                # out.
                 if "random_ossp" not in cell.kind and table["name"] != "loaded":
                     least = 10_000 if cell.rows == 0 else 0
                     assert rows and (not isinstance(cell.rows, int) or cell.rows in rows or min(rows) <= least), cell
@@ -102,7 +104,7 @@ def test_beside_which_rows_a_figure_stands() -> None:
 
 
 def test_keys_with_a_unique_index_stand_beside_study_p3() -> None:
-    """The study has unique indexes; its figures are compared with those of the kinds of key."""
+    """The study uses unique indexes. Its figures are compared with ours for the kinds of key."""
     result = a_result()
     result.plan |= {"kinds": ["time60", "random"], "indexes": ["unique"], "rows": [1000, 2000]}
     result.runs = [insert_run(f"{kind}_unique", number, tps, 1.0, rows) for rows in (1000, 2000)
@@ -121,7 +123,7 @@ def test_a_study_is_not_shown_of_whose_keys_none_was_measured() -> None:
 
 
 def test_a_figure_of_another_size_is_shown_without_its_base() -> None:
-    """The base may have been measured at another time, with another size; alone it means nothing."""
+    """The base was measured with another size, perhaps at another time. Alone it means nothing."""
     result = a_result()
     result.runs = [insert_run("random_char_plain_packed", number, 90.0, 1.0, 3_000_000) for number in range(1, 7)]
     (indexes,) = (
@@ -165,7 +167,7 @@ KINDS = all_experiments()
 MISSING = "not reproduced, because "
 SAME = "the same here: ["
 PARTS = {"system", "parameter", "table", "claim", "question"}
-OF_RUNS = {"--quick": 0, "--full": 0, "--dsn": 1}  # the arguments of options that every experiment has
+OF_RUNS = {"--quick": 0, "--full": 0, "--dsn": 1}  # number of arguments of the options that every experiment has
 COUNT = re.compile(r"\d[\d,]*( [kM])?\b")
 
 

@@ -1,4 +1,4 @@
-"""The warning of a report about outliers, which must be rare without any."""
+"""The warning of a report about outliers, which must be rare where there are no outliers."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def result_of(values: dict[str, list[float]], metric: str = "tps") -> Result:
 
 
 def test_an_outlier_is_reported_with_its_round() -> None:
-    """The data contain it, too."""
+    """The warning is also in the data of the report."""
     slow = [100.0, 101.0, 99.0, 100.5, 50.0, 99.5]
     result = result_of({"bigint": slow, "v7": [100.0, 98.0, 103.0, 99.0, 101.0, 97.0]})
     assert [(run.kind, run.round) for run in outliers(result)] == [("bigint", 5)]
@@ -44,7 +44,7 @@ def test_too_few_rounds_show_nothing() -> None:
 @pytest.mark.parametrize("rounds", [5, 6, 9, 15])
 @pytest.mark.parametrize("deviation", [0.02, 0.3])
 def test_false_alarms_are_rare(rounds: int, deviation: float) -> None:
-    """At most 5 % of reports about three kinds of key have a warning, if the kinds do not differ."""
+    """If three kinds of key do not differ, at most 5 % of reports about them have a warning."""
     generator, trials = np.random.default_rng(rounds), 400
     alarms = sum(
         bool(outliers(result_of({kind: list(1000 * generator.lognormal(0, deviation, rounds)) for kind in KINDS})))
@@ -60,7 +60,7 @@ def test_a_checkpoint_within_a_turn_is_reported(wal: int, method: str, reported:
     result.runs[0].metrics.update(rows_before=1000.0, wal_bytes=CHECKPOINT_WAL + wal, full_page_images=1.0)
     assert len(with_checkpoint(result)) == reported
     assert len(model_sections(result, InsertExperiment.plan_in(result))) == 1 - reported
-    assert with_checkpoint(result, expected=True) == []  # the experiment itself made the checkpoint
+    assert with_checkpoint(result, expected=True) == []  # an experiment may cause checkpoints itself
     assert reported == 0 or "insert, bigint, 1,000 rows, round 1." in quality_sections(result)[0].shown()[0][0]
 
 

@@ -1,4 +1,4 @@
-"""The recipes of docs/recipes.md, each beside the usual way, which loses rows where the recipe does not."""
+"""The recipes of docs/recipes.md, each compared with the usual way, which loses rows that the recipe does not lose."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -97,7 +97,7 @@ def test_the_incremental_model(shop: Connection, other: Connection, overlap: str
             run(shop, "model: run")
 
     with other.transaction():
-        # The values that now() would have had: the first transaction began at ten, the next at noon.
+        # These are the values that now() would have: the first transaction began at ten, the other at noon.
         insert(other, f"{DAY} 10:00", 1)
         insert(shop, f"{DAY} 12:00", 2)
         models()

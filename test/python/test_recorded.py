@@ -1,4 +1,4 @@
-"""Recorded result files of every experiment give the tables that they gave when they were recorded."""
+"""The report of each recorded result still has the tables that were recorded with the result."""
 
 import builtins
 import gzip
@@ -20,7 +20,10 @@ def read(path: Path) -> Any:
 
 
 def sum_of_whole(values: Iterable[float], start: float = 0) -> float:
-    """The result of sum() differs from Python 3.12 on: for fractions, math.fsum() is the same in all versions."""
+    """A sum() for whole numbers only.
+
+    From Python 3.12 on, sum() rounds fractions differently; math.fsum() does not depend on the version.
+    """
     numbers = list(values)
     assert all(float(number).is_integer() for number in numbers), (
         "the last digit of this sum depends on the version of Python"

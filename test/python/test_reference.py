@@ -1,4 +1,7 @@
-"""The reference agrees with the catalog; man page, page of commands and completion repeat the commands' help."""
+"""The reference agrees with the catalog.
+
+The man page, the page of commands and the completion repeat the help of the commands.
+"""
 
 import os
 import re
@@ -39,9 +42,9 @@ def test_every_object_is_made_in_a_schema_of_ours(fresh: Connection) -> None:
 
 @pytest.mark.server
 def test_every_object_that_users_see_has_a_comment(fresh: Connection) -> None:
-    """An internal function or type may be described above another one."""
+    """An internal function or type needs no comment of its own."""
     unseen = "schema <> 'public' AND classid IN ('pg_proc'::regclass, 'pg_type'::regclass)"
-    # Since 17 the types of arrays and of rows are members, too.
+    # From 17 on, types of arrays and rows are members of the extension, too.
     implied = "EXISTS (SELECT FROM pg_depend AS i WHERE (i.classid, i.objid, i.deptype) = (d.classid, d.objid, 'i'))"
     without = "classid <> 'pg_opfamily'::regclass AND obj_description(objid, classid::regclass::name) IS NULL"
     assert fresh.execute(f"{OBJECTS} ({unseen}) IS NOT TRUE AND NOT {implied} AND {without}".encode()).fetchall() == []
@@ -49,7 +52,7 @@ def test_every_object_that_users_see_has_a_comment(fresh: Connection) -> None:
 
 @pytest.mark.server
 def test_every_comment_is_one_sentence(fresh: Connection) -> None:
-    """psql shows it on a line or two; the rest is in docs/reference.md."""
+    """psql shows a comment in a line or two. docs/reference.md has the rest."""
     comments = [str(comment) for (comment,) in fresh.execute(COMMENTS).fetchall()]
     assert len(comments) > 100
     assert [each for each in comments if len(each) > 200 or not ONE_SENTENCE.fullmatch(each)] == []
@@ -89,7 +92,7 @@ def test_a_signature_is_written(fresh: Connection) -> None:
 
 
 def test_the_reference_has_ranges_and_errors() -> None:
-    """A function that makes or bounds keys has its range there, a function of a table or feed its errors."""
+    """A function that makes or limits keys has a range there, and a function for a table or a feed has its errors."""
     for heading, body in reference.sections(reference.FILE.read_text()):
         if re.search(r"(nextval|floor|ceiling|xact_id|_time)`$", heading):
             assert re.search("Ranges?:|281474976710655|RFC 9562", body), heading
@@ -114,7 +117,7 @@ def test_the_page_has_every_command_and_option() -> None:
 
 
 def test_a_help_says_what_is_wanted() -> None:
-    """Metavariables are not those of click, and no argument is listed among the options."""
+    """A metavariable is not one of click's defaults, and no argument is listed among the options."""
     helps = {context.command_path: command.get_help(context) for command, context in command_pages.every_command()}
     assert [
         path for path, text in helps.items() if re.search(r"INTEGER|RANGE|TEXT\b|^  \[?[A-Z]+\]?$", text, re.M)

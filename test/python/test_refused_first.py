@@ -1,7 +1,7 @@
 """A table that the guard or a read would refuse is refused before it gets a guard, a column or a feed.
 
-Each change of a table is tried in two orders: before it is enabled, when feed_enable() must refuse it, and afterwards,
-when writers or readers are refused. LATER has the reason for each refusal that no change here triggers.
+Each change of a table is made at two times. Before the table is enabled, feed_enable() must refuse it; after that,
+writers or readers are refused. LATER lists the refusals that no change here causes, with the reason.
 """
 
 import re
@@ -45,15 +45,15 @@ TABLES = {
 }
 KEEP = "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$"
 TRIGGER = 'CREATE TRIGGER "{}" BEFORE {} ON {} FOR EACH ROW EXECUTE FUNCTION keep()'
-# Names of triggers before, between and after those of the guard; letters outside ASCII sort after all others.
+# Names of triggers that sort before, between and after those of the guard. Letters outside ASCII sort last.
 NAMES = ("touch", "ZZZ", "zz_inorder", "zz_inorder_touch", "zzz", "обновить", "更新")[:: 1 if LONG_RUN else 6]
 PLACES = ("key", "generated", "parts", "part", "made_part")
 ROOTS = {"part": "parts", "made_part": "made"}
 SUPERUSER = "RESET ROLE"
 OWNER = "SET ROLE asked_owner"
 
-# Changes other than triggers: the table, the statements, and the message of feed_enable(), or a part of it. All of them
-# prevent rows from being written or read.
+# Changes other than triggers: the table, the statements, and a part of the message of feed_enable(). After each of
+# these changes, rows cannot be written or read.
 CHANGES = {
     "no default": ("key", ["ALTER TABLE key ALTER id DROP DEFAULT"], "has no column with the transaction number"),
     "no index": ("number", ["DROP INDEX by_number"], "has no index that begins with column xact"),
@@ -83,10 +83,10 @@ CHANGES = {
     "no number": ("number", ["INSERT INTO number (xact) VALUES (NULL)"], "has rows without a transaction number"),
 }  # fmt: skip
 
-# feed_prepare() makes these indexes.
+# Changes that feed_prepare() does not refuse, because it creates these indexes.
 MADE = ("no index", "no index of a partition")
 
-# Warnings for a table that is not enabled: the table, the change, and the message.
+# Warnings about a table that is not enabled: the table, the change, and the message.
 WARNINGS = {
     "deleted": ("key", ["DELETE FROM key"], "were deleted or updated"),
     "updated": ("key", ["UPDATE key SET note = 1"], "were deleted or updated"),
@@ -127,7 +127,7 @@ QUIET = {
     ),
 }  # fmt: skip
 
-# Refusals that cannot be checked in advance, because they depend on later statements, or on arguments.
+# Refusals that cannot come in advance, because they depend on later statements or on arguments.
 LATER = {
     "{name} is made or changed by hand": (
         'trigger "…" has no base among its arguments', 'trigger "…" names no column', 'trigger "…" is not for each row',
@@ -192,7 +192,7 @@ def undone(connection: Connection) -> Iterator[None]:
 
 
 def error_of(connection: Connection, *statements: str) -> Diagnostic | None:
-    """The first error of some statements, which are undone."""
+    """The first error of these statements, which are rolled back."""
     run(connection, "SAVEPOINT s")
     try:
         run(connection, *statements)
@@ -204,7 +204,7 @@ def error_of(connection: Connection, *statements: str) -> Diagnostic | None:
 
 
 def refused_first(connection: Connection, table: str, changes: list[str]) -> dict[str, Diagnostic]:
-    """Errors of calls for a changed table, each raised before the call has any effect."""
+    """The errors of calls on a changed table. Each error comes before its call has an effect."""
     calls = {
         "enable": f"SELECT feed_enable('{table}')", "create": f"SELECT feed_create('f', '{table}')",
         "count": f"SELECT exact_count_start('{table}')",
@@ -217,7 +217,7 @@ def refused_first(connection: Connection, table: str, changes: list[str]) -> dic
 
 
 def refused_later(connection: Connection, table: str, changes: list[str]) -> bool:
-    """True if the same change of an enabled table keeps somebody from writing or reading."""
+    """True if a role cannot write or read an enabled table after the same change."""
     with undone(connection):
         run(connection, f"SELECT feed_create('f', '{table}')")
         if error_of(connection, *changes) is not None:
@@ -233,7 +233,10 @@ def refused_later(connection: Connection, table: str, changes: list[str]) -> boo
 
 
 def test_a_trigger_of_any_name_is_refused_first_if_it_is_later(owner: Connection) -> None:
-    """The trigger replaces the guard, or precedes each UPDATE of a generated number; the HINT gives the remedy."""
+    """A trigger that fires after the guard is refused; so is each trigger on UPDATE of a generated number.
+
+    The HINT gives the remedy.
+    """
     different, refused = [], set()
     for place in PLACES:
         table = ROOTS.get(place, place)
@@ -253,7 +256,7 @@ def test_a_trigger_of_any_name_is_refused_first_if_it_is_later(owner: Connection
 
 
 def check_remedy(connection: Connection, table: str, changes: list[str], error: Diagnostic) -> None:
-    """After the command in the HINT, the table can be enabled, written and read."""
+    """After the command in the HINT was run, the table can be enabled, written and read."""
     remedy = re.search(r"ALTER TRIGGER .* RENAME TO .*(?=\.$)", error.message_hint or "")
     if remedy is None:
         assert "Drop the trigger" in (error.message_hint or "")
@@ -263,7 +266,7 @@ def check_remedy(connection: Connection, table: str, changes: list[str], error: 
 
 
 def test_a_trigger_that_is_disabled(owner: Connection) -> None:
-    """It does not fire, but the server nevertheless recomputes generated columns."""
+    """A disabled trigger does not fire, but still lets the server compute generated columns again."""
     for table in ("key", "number", "generated"):
         changes = [TRIGGER.format("zzz", "UPDATE", table), f"ALTER TABLE {table} DISABLE TRIGGER zzz"]
         assert (
@@ -285,7 +288,7 @@ def test_what_writers_and_readers_would_be_refused(owner: Connection, change: st
 
 
 def warnings(connection: Connection, statement: str) -> list[str]:
-    """The messages about writers, which have the SQLSTATE of the guard."""
+    """The messages of the warnings about writers. These warnings have the SQLSTATE of the guard."""
     messages_seen: list[str] = []
 
     def notice(diagnostic: Diagnostic) -> None:
@@ -302,7 +305,7 @@ def warnings(connection: Connection, statement: str) -> list[str]:
 
 
 def warned(connection: Connection, table: str, changes: list[str]) -> list[list[str]]:
-    """The warnings of each call. Writes are committed, because statistics count them only then."""
+    """The warnings of each call. Writes are committed, because only then the statistics count them."""
     column = "id" if table in ("key", "parts") else "xact"
     if changes[0].startswith(("DELETE", "UPDATE")):
         run(connection, *changes, SUPERUSER, "SELECT pg_stat_force_next_flush()", OWNER)
@@ -316,7 +319,7 @@ def warned(connection: Connection, table: str, changes: list[str]) -> list[list[
             )
         ]  # fmt: skip
         run(connection, f"SELECT feed_enable('{table}')")
-        assert warnings(connection, f"SELECT feed_enable('{table}')") == []  # the warning was given before
+        assert warnings(connection, f"SELECT feed_enable('{table}')") == []  # the first call has given the warning
     return by_call
 
 
@@ -332,7 +335,8 @@ def test_what_harms_nobody_is_not_warned_of(owner: Connection, change: str) -> N
     assert warned(owner, *QUIET[change]) == [[], [], []]
 
 
-# Columns by which feeds are ordered or divided: changes of the table "key"; arguments and message of feed_create().
+# Columns that cannot order or divide a feed: changes of the table "key", and arguments of feed_create(). The key is a
+# part of the message.
 ORDERED, DIVIDED = "order_column => '{}'", "partition_by => '{}', shares => 2"
 FILLED = "ALTER TABLE key ADD c {} NOT NULL{}"
 DRAWN = ("CREATE SEQUENCE drawn {}", "ALTER TABLE key ADD c bigint NOT NULL DEFAULT nextval('drawn')",
@@ -356,7 +360,7 @@ COLUMNS = {
     ),
     "may return values out of order, descending": ([DRAWN[0].format("INCREMENT -1"), *DRAWN[1:]], ORDERED.format("c")),
 }  # fmt: skip
-# Columns of two more tables: one is the number itself, the other is drawn in each partition.
+# Columns of two other tables: one is the transaction number itself; for the other, each partition has its own sequence.
 OTHER_COLUMNS = {
     "has the transaction number, which does not show the order of writing": (
         "number", ["ALTER TABLE number ALTER xact SET NOT NULL"], "xact",
@@ -373,13 +377,13 @@ LATER_OF_COLUMNS = ("column … of table … is not the column by which its feed
 
 @pytest.mark.parametrize("wrong", COLUMNS)
 def test_columns_that_order_or_divide_a_feed(owner: Connection, wrong: str) -> None:
-    """feed_create() refuses a table that a read would refuse, whatever its other arguments."""
+    """feed_create() refuses a column that a read would refuse, whatever the other arguments are."""
     changes, arguments = COLUMNS[wrong]
     with undone(owner):
         try:
             run(owner, "DELETE FROM key", *changes)
         except psycopg.errors.FeatureNotSupported as missing:
-            pytest.skip(str(missing))  # a server without ICU
+            pytest.skip(str(missing))  # the server has no ICU
         error = error_of(owner, f"SELECT feed_create('f', 'key', {arguments})")
         assert error is not None and wrong.partition(",")[0] in str(error.message_primary)
 

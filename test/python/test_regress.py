@@ -1,4 +1,4 @@
-"""pg_regress and the isolation tester, on a throw-away server."""
+"""pg_regress and the isolation tester, run on a throw-away server."""
 
 import os
 import subprocess
@@ -14,12 +14,12 @@ from clusters import quick_options
 from conftest import LONG_RUN, ROOT
 from sql_edition import listed
 
-# Tests of C that differs between versions (src/compat.h): rights, names, errors of input, the planner's support, walks
-# along an index, and the log of a partitioned table.
+# Tests of code in C that depends on the version (src/compat.h): rights, names, errors of input, the planner's support,
+# walks along an index, and the log of a partitioned table.
 OF_VERSIONS = {"install", "xact", "uuid_v1", "time_bounds", "feed", "feed_rights", "changes"}
-# Only script/test --long runs these: the waits of feed_gap_uuid for other forms of the number.
+# Only script/test --long runs these: they repeat the waits of feed_gap_uuid for other forms of the number.
 LONG_SPECS = {"feed_gap_default", "feed_gap_generated"}
-# Set by script/test --all.
+# Set by script/test --all: the servers that are installed on this system.
 SYSTEM = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config")) if "INORDER_TEST_SYSTEM" in os.environ else []
 
 
@@ -52,7 +52,7 @@ def test_on_a_server_of_the_system(pg_config: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "INORDER_TEST_SYSTEM"}
     deselected = []
     if not LONG_RUN:
-        # Waits between sessions are the same in each version.
+        # Waits between sessions are the same in each version, so they are left out.
         deselected = ["-k", "not specs"]
         environment["COPT"] = quick_options()
         assert set(listed("REGRESS")) >= OF_VERSIONS

@@ -1,4 +1,4 @@
-"""The output of script/release, the permanence of released files, and the rules of update scripts."""
+"""The output of script/release, the permanence of released files, and rules for update scripts."""
 
 import hashlib
 import re
@@ -100,7 +100,7 @@ def test_updates_keep_the_rules_of_install_scripts(tree: Path, rule: Callable[[s
 
 
 def test_updates_replace_only_what_is_there(tree: Path) -> None:
-    """The clause OR REPLACE would otherwise take over an object of that name, and leave it to its owner."""
+    """For a new function, OR REPLACE could replace a function of another role, and leave it to that role."""
     for folder in (ROOT, tree):
         for path in (folder / "sql" / "update").glob("inorder--*.sql"):
             before, _, _ = path.stem.removeprefix("inorder--").partition("--")

@@ -1,4 +1,4 @@
-"""Columns that exchange names after a snapshot: a query finds another column by a name than the snapshot has."""
+"""Two columns exchange names after a snapshot. A query then finds another column by a name than the snapshot has."""
 
 import pytest
 from inorder.connection.database import Connection

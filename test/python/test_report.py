@@ -1,4 +1,4 @@
-"""From raw runs to figures, and the page that shows them."""
+"""The figures of raw runs, and the page that shows them."""
 
 import re
 from html.parser import HTMLParser
@@ -61,7 +61,7 @@ def test_the_method_is_shown() -> None:
 
 
 class Page(HTMLParser):
-    """Checks that elements are closed in order, and collects addresses that a browser would fetch."""
+    """Checks that elements are closed in order, and collects the addresses that a browser would fetch."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Page(HTMLParser):
             assert self.open.pop() == tag
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Opens and closes nothing."""
+        """Such an element is neither opened nor closed."""
 
 
 def test_the_page_is_whole_and_needs_no_network() -> None:
@@ -91,7 +91,7 @@ def test_the_page_is_whole_and_needs_no_network() -> None:
     assert all(link.startswith(("#", "data:,")) for link in page.fetched)
     assert not re.search(r"url\(|@import|https?://", text)
     assert "prefers-color-scheme: dark" in text and "@media print" in text
-    assert page.count["svg"] == 2 and page.count["table"] == 2  # a screen's and a phone's
+    assert page.count["svg"] == 2 and page.count["table"] == 2  # one for a screen and one for a phone
     assert "2,040 B" in text and "0.25 [0.25–0.25]" in text
     assert "was interrupted" not in text
     assert "&lt;A &amp; B&gt;" in text and "<A & B>" not in text.replace("\\u003cA & B>", "")
@@ -194,7 +194,7 @@ def test_checkpoints_are_marked_where_they_ended() -> None:
     for run in result.select("insert"):
         run.series["tps"] = [10.0, 20.0, 40.0]
     assert "var(--panel)" not in INSERT.sections(result)[0].charts[-1].svg()
-    result.select("insert", "random")[1].series["checkpoints"] = [2.0]  # when two seconds had passed
+    result.select("insert", "random")[1].series["checkpoints"] = [2.0]  # after two seconds
     chart = INSERT.sections(result)[0].charts[-1]
     assert chart.caption.endswith("Second by second; the rounds end to end; a diamond marks the end of a checkpoint")
     ((second, rate),) = re.findall(

@@ -1,4 +1,4 @@
-"""The result file: round trip, atomic writing, and invalid files."""
+"""The result file: writing and reading it, atomic replacement, and invalid files."""
 
 import gzip
 import json
@@ -178,7 +178,7 @@ def test_what_only_the_page_shows_is_checked_too(tmp_path: Path, field: str, dam
 
 
 def test_a_name_is_no_markup(tmp_path: Path) -> None:
-    """The terminal's library would take [/y] for the end of a style."""
+    """The library for the terminal would treat [/y] in a name as the end of a style."""
     for name in ("a.json", "[red].json"):
         save(replace(result(), experiment="bulk", plan=BulkPlan().as_dict(), created="[/y]"), tmp_path / name)
     done = inorder("lab", "report", "a.json", "[red].json", folder=tmp_path)

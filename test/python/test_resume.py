@@ -1,4 +1,4 @@
-"""inorder lab resume: an interrupted run is resumed if possible, and refused otherwise."""
+"""inorder lab resume resumes an interrupted run if that is possible, and refuses it otherwise."""
 
 from pathlib import Path
 
@@ -70,7 +70,7 @@ OnPaper = on_paper(
 
 
 def test_of_a_long_round_what_is_whole_is_kept() -> None:
-    """Each kind of key has its own table, and may take hours: only the interrupted kind is measured again."""
+    """Each kind of key has its own table and may take hours, so only the interrupted kind is measured again."""
     plan = UuidV1Plan(kinds=("uuid_v1", "uuid"), rounds=1)
     result, _ = run_on_paper(OnPaper, plan)
     first, second = dict.fromkeys(run.kind for run in result.runs)
@@ -92,7 +92,7 @@ def test_an_interrupted_run_is_resumed(tmp_path: Path, server: Installation) -> 
 
     cut = load(tmp_path / "r.json")
     places = [place for place, run in enumerate(cut.runs) if run.step == "insert"]
-    cut.runs, cut.complete = cut.runs[: places[2] + 1], False  # a turn of the second round is there
+    cut.runs, cut.complete = cut.runs[: places[2] + 1], False  # the file has one turn of the second round
     cut.runs[places[2]].metrics["tps"] = -1.0
     save(cut, tmp_path / "r.json")
     done = inorder("lab", "resume", "r.json", folder=tmp_path, server=server)

@@ -1,4 +1,4 @@
-"""The scripts call apt-get by script/apt, which waits for the locks of another apt."""
+"""Scripts call apt-get through script/apt, which waits while another apt has the locks."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ from conftest import ROOT
 from waiting import PATIENCE
 
 APT = ROOT / "script" / "apt"
-# Words for people rather than a call: text that is printed, or prompts.
+# Lines that print a command for people, or ask for a program, and do not call apt-get.
 SAID = re.compile(r"echo |HINT|command -v|for program in|^ *#")
 
 
@@ -30,7 +30,7 @@ def test_no_script_calls_apt_get_itself() -> None:
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="this system has no apt-get")
 @pytest.mark.parametrize("lock", ["lists", "archives"])
 def test_apt_waits_for_another(tmp_path: Path, lock: str) -> None:
-    """apt-get with separate folders, where another process holds a lock that is waited for."""
+    """apt-get uses separate folders. Another process holds a lock for which script/apt waits."""
     for name in ("lists", "archives"):
         (tmp_path / name / "partial").mkdir(parents=True)
     (tmp_path / "conf").write_text(

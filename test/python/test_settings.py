@@ -1,4 +1,4 @@
-"""Settings of the caller's: none affects the functions of inorder, or data that one session keeps for another."""
+"""Settings of the caller: none of them affects functions of inorder, or data that one session stores for another."""
 
 import json
 import re
@@ -11,7 +11,8 @@ from conftest import LONG_RUN
 
 pytestmark = pytest.mark.server
 
-# Values as far from the defaults as possible, for compiling functions, reading and writing texts, and planning queries.
+# Values that differ from the defaults as much as possible, of settings for compiling functions, for reading and writing
+# text, and for planning queries.
 ODD = (
     {
         "plpgsql.extra_errors": "'all'", "plpgsql.variable_conflict": "use_variable",
@@ -34,7 +35,7 @@ ODD = (
     },
 )  # fmt: skip
 SETTINGS = ODD if LONG_RUN else (ODD[1] | ODD[0],)
-# Keys of types whose text depends on settings, because a position stores the text of the last key.
+# The text of these keys depends on settings, and a position stores the text of the last key.
 TABLES = r"""
 CREATE TABLE "odd ""\' name" (at timestamptz, f float8, b bytea, i interval, n int, PRIMARY KEY (at, f, b, i),
     xact bigint NOT NULL DEFAULT xact_id());
@@ -54,7 +55,7 @@ INSERT INTO parts (n, day) SELECT n, date '2026-01-28' + n FROM generate_series(
 INSERT INTO streams (k) SELECT 'k"' || n % 3 FROM generate_series(1, 9) AS n;
 """
 TABLE = r"""$$"odd ""\' name"$$"""
-ERRORS = 14  # that are expected of the steps
+ERRORS = 14  # number of steps that are expected to fail
 ROW = r"""null::"odd ""\' name" """
 BATCH = f"reader_next_batch({TABLE}, reader_start({TABLE}, 'beginning'), 3)"
 START = (
@@ -88,7 +89,7 @@ REST = (
     "SELECT feed_seek('o', 'here'), feed_wait('p', '0')", "SELECT feed_passed('streams') IS NOT NULL",
     "SELECT count(*) FROM feed_passed_partitions('parts')", f"SELECT reader_batch_query({TABLE}, {BATCH}) <> ''",
     f"SELECT * FROM feed_prepare({TABLE})", "SELECT feed_peek('none', null::streams)",
-    "SELECT feed_create('c', 'pg_cast')",  # its rows are never updated; otherwise there would be a HINT
+    "SELECT feed_create('c', 'pg_cast')",  # rows of pg_cast are never updated, which would cause another HINT
     "INSERT INTO parts (id, day) VALUES ('00000000-0a68-8000-8000-000000000000', '2026-01-03')", "DELETE FROM parts",
     "UPDATE parts SET id = uuid_xact_nextval() WHERE n = 1", "TRUNCATE parts", "SELECT * FROM feed_holders('parts')",
     "CREATE TABLE parts3 PARTITION OF parts FOR VALUES FROM ('2026-03-01') TO ('2026-04-01')",
@@ -99,7 +100,7 @@ REST = (
 )  # fmt: skip
 
 
-# The server counts refused writes, too, and reports them some time later.
+# The server also counts writes that were refused, and reports them some time later.
 BY_STATISTICS = "were deleted or updated"
 
 
@@ -131,7 +132,7 @@ def outcomes(fresh: Connection, settings: dict[str, str]) -> list[tuple[str, obj
         return [*answers, ("notices", [notice for notice in messages if BY_STATISTICS not in str(notice)])]
 
 
-# Settings of calls that run as the owner of the state, and another value of each.
+# Values that settings have in calls which run as the owner of the state, and another value of each.
 PINNED = {
     "quote_all_identifiers": ("off", "on"), "standard_conforming_strings": ("on", "off"),
     "transform_null_equals": ("off", "on"), "array_nulls": ("on", "off"), "enable_seqscan": ("off", "on"),
@@ -140,7 +141,7 @@ PINNED = {
 }  # fmt: skip
 
 
-# A function that such calls use. It shows the settings instead.
+# A replacement for a function that such calls use. It shows the settings.
 SHOWN = """
 CREATE OR REPLACE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid)
 RETURNS inorder_internal.feed LANGUAGE plpgsql AS $$ BEGIN

@@ -1,4 +1,4 @@
-"""Pieces of script/stress --for that are as short as possible, and the page of a long one."""
+"""Very short pieces of script/stress --for, and the page of the long runs."""
 
 import os
 import signal
@@ -53,12 +53,12 @@ def end_early(folder: Path, how: signal.Signals, *options: str | Path) -> int:
 
 @pytest.mark.server
 def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Installation, shared_folder: Path) -> None:
-    """The first piece is interrupted, the second killed; their commits and reads count in the next ones."""
+    """The first piece is interrupted, and the second is killed. Later pieces count their commits and reads, too."""
     assert end_early(shared_folder, signal.SIGINT) == 130
     (folder,) = shared_folder.glob("soak-*")
     assert end_early(shared_folder, signal.SIGKILL, "--resume", folder) == -signal.SIGKILL
     before = {table: len(tokens_in(folder / f"committed.{table}")) for table in TABLES}
-    detaching, *_ = tokens_in(folder / "committed.s_parts")  # as if the server had ended before that committed
+    detaching, *_ = tokens_in(folder / "committed.s_parts")  # as if the server had ended before the commit
     put(folder / "gone.s_parts", [detaching])
     piece = run_piece(server, folder, SECONDS, SECONDS)
     assert piece["problems"] == [] and len(piece["lines"]) == 9

@@ -1,4 +1,4 @@
-"""The source in Spark itself: batch reads, streams into Parquet, files that Spark writes."""
+"""The source, run in Spark itself: batch reads, streams into Parquet, and files that Spark writes."""
 
 import json
 import os
@@ -111,7 +111,10 @@ def test_a_stream_ends_with_what_is_available_and_goes_on_from_its_checkpoint(sh
 
 
 def test_a_batch_is_the_same_rows_when_it_is_read_again(shop: Shop, fresh: Connection) -> None:
-    """The batch is read by the offsets in the progress of the query, whatever was committed since."""
+    """The offsets are those in the progress of the query.
+
+    The batch has the same rows, whatever was committed after it.
+    """
     query = shop.to_parquet(shop.stream(max_rows=3))
     insert(fresh, 5, 11)
     source = query.recentProgress[1].sources[0]
@@ -119,7 +122,7 @@ def test_a_batch_is_the_same_rows_when_it_is_read_again(shop: Shop, fresh: Conne
 
 
 def test_the_progress_has_the_backlog(shop: Shop, fresh: Connection) -> None:
-    """The backlog is given by server: transactions that have ended since, and rows."""
+    """For each server, the backlog is a number of transactions that have ended, and a number of rows."""
     query = shop.to_parquet(shop.stream(max_rows=4), now=False)
     query.processAllAvailable()
     first, *_, last = query.recentProgress

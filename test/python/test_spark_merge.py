@@ -33,7 +33,7 @@ STEPS = (
 
 @pytest.fixture
 def merged(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator["Merged"]:
-    """The recipe, for a key of the type in Spark that is the parameter, if there is one."""
+    """The recipe of the docs. A parameter replaces the type of the key."""
     recipe = tmp_path / "recipe.py"
     written = SECTION.partition("```python\n")[2].partition("```")[0]
     recipe.write_text(written.replace("id int", f"id {getattr(request, 'param', 'int')}"))
@@ -48,7 +48,7 @@ def merged(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator["Merged"]
 
 
 class Merged:
-    """The recipe in a separate Spark."""
+    """A Spark in a separate process, which runs the recipe."""
 
     def __init__(self, folder: Path, process: subprocess.Popen[str]) -> None:
         self.folder, self.process = folder, process
@@ -69,7 +69,7 @@ class Merged:
         return answer
 
     def forget_last_batch(self) -> None:
-        """The effect of a Spark that was killed after the merge: the batch comes again."""
+        """Undo the commit of the last batch, as if Spark was killed after the merge: the batch comes again."""
         commits = [path for path in (self.folder / "lake.checkpoint/commits").glob("[0-9]*")]
         last = max(commits, key=lambda path: int(path.name))
         last.unlink()
@@ -81,14 +81,15 @@ def test_the_copy_in_delta_is_the_table(tail: Tail, fresh: Connection, merged: M
     for step in STEPS:
         for statement in step:
             run(fresh, statement)
-            tail(*COMMAND)  # each a file
+            tail(*COMMAND)  # makes one file
         there = [list(row) for row in fresh.execute("SELECT id, name FROM customers ORDER BY id").fetchall()]
         assert merged.copy() == there
         merged.forget_last_batch()
         assert merged.copy() == there
 
 
-# Keys that are equal in PostgreSQL and differ: as text, which Spark takes for two keys, and as numbers, which are one.
+# Keys that are equal in PostgreSQL and written differently. In Spark the first two are strings and therefore different;
+# the other two are equal numbers.
 EQUAL = (("numeric", "string", "1.0", "1.00"), ("float8", "double", "0", "-0"))
 
 

@@ -1,4 +1,4 @@
-"""Requirements of the Spark source for options, offsets, columns and servers, without Spark."""
+"""The Spark source without Spark: its requirements for options, offsets, columns and servers."""
 
 import json
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def test_a_wrong_option_is_named(options: dict[str, str], message: str) -> None:
     ],
 )  # fmt: skip
 def test_no_password_is_taken_from_an_option_nor_shown(dsn: str) -> None:
-    """Spark shows options; and an error about a connection string must not repeat it."""
+    """Spark shows options. An error about a connection string must not show the string."""
     with pytest.raises(InputError) as error:
         parsed({"dsn": dsn, "table": "t"})
     assert "hunter2" not in str(error.value)
@@ -102,7 +102,7 @@ def test_a_column_that_is_not_as_the_schema_has_it_is_named(schema: dict[str, st
 
 
 class Shop:
-    """A plan for the table events of the fresh database, and the rows that its tasks read."""
+    """A plan for the table "events", and the rows that the plan's tasks read."""
 
     def __init__(self, dsn: str, connection: Connection) -> None:
         self.dsn, self.connection = dsn, connection
@@ -141,7 +141,7 @@ def test_batches_follow_each_other_and_an_idle_source_has_none(shop: Shop) -> No
 
 @pytest.mark.server
 def test_a_batch_is_the_same_rows_later_in_parts(shop: Shop) -> None:
-    """The batch is that between the same two offsets, whatever was committed since."""
+    """The batch between two offsets has the same rows, whatever was committed after it."""
     plan = shop.plan(parts="3")
     start = plan.start()
     end = plan.next(start, None)
@@ -233,7 +233,7 @@ def test_the_backlog_is_shown(shop: Shop) -> None:
     end = plan.next(start, None)
     shop.connection.execute("ANALYZE events")
     before, after = plan.backlog(start)["server"], plan.backlog(end)["server"]
-    assert before["backlog_transactions"] > after["backlog_transactions"] == 1  # ANALYZE
+    assert before["backlog_transactions"] > after["backlog_transactions"] == 1  # the transaction of ANALYZE
     assert before["backlog_rows"] == 10 and after["backlog_rows"] == 0
 
 

@@ -1,4 +1,4 @@
-"""Rows that an executor of Spark reads, as Arrow batches: every type, and values that Spark cannot represent."""
+"""Rows that an executor of Spark reads as Arrow batches: each type, and values that Spark cannot represent."""
 
 import datetime
 from collections.abc import Iterator
@@ -124,7 +124,7 @@ def test_every_type_has_one_in_spark(cluster: Cluster, fresh: Connection) -> Non
 def test_a_value_that_spark_has_not_is_an_error_that_names_the_column(
     cluster: Cluster, fresh: Connection, kind: str, value: str, message: str
 ) -> None:
-    """A replacement value would be worse. As text it can be read."""
+    """A substitute would be worse than an error. Such a value can be read as text."""
     fresh.execute(f"ALTER TABLE events ADD odd {kind}".encode())
     fresh.execute(f"INSERT INTO events (n, odd) VALUES (1, {value})".encode())
     with pytest.raises(InputError) as error:
@@ -151,7 +151,7 @@ def test_a_connection_that_is_lost_while_rows_come_is_an_error_of_this_source(
 
 
 def test_rows_that_were_passed_on_do_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark would have the first rows twice: an error after them is an error of the task."""
+    """Spark has the first rows already. Therefore a later error must end the task, and must not repeat the read."""
 
     def batches(*_: object) -> Iterator[str]:
         yield "rows"
@@ -166,7 +166,7 @@ def test_rows_that_were_passed_on_do_not_come_again(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_cast_that_someone_made_is_not_run(cluster: Cluster, fresh: Connection) -> None:
-    """The owner of a type can create casts of it, which would run as the reader."""
+    """The owner of a type can create a cast of it. The cast's function would run as the reader."""
     fresh.execute("CREATE TYPE mood AS ENUM ('fine')")
     fresh.execute("CREATE FUNCTION shout(mood) RETURNS text LANGUAGE sql AS $$SELECT 'FINE'$$")
     fresh.execute("CREATE CAST (mood AS text) WITH FUNCTION shout(mood)")

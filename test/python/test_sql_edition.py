@@ -1,4 +1,4 @@
-"""The SQL edition: the tests of the C extension on it, and its sources."""
+"""The tests of the C extension, run on the SQL edition, and the edition's sources."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,7 @@ from sql_edition import (
     script,
 )
 
-# Functions that execute a text, except queries over tables of users.
+# Functions that execute a text other than a query over a user's table, each with that text.
 OTHER_TEXTS = {
     "force_commit": "a cursor over a setting, and CLOSE",
     "make_durable": "a function of the server that older ones do not have",
@@ -92,7 +92,7 @@ def test_what_reads_tables_of_users_executes_nothing_of_theirs() -> None:
 
 
 def test_no_plan_that_shuns_sequential_scans_is_compiled() -> None:
-    """Before 18, a plan with such a scan costs 10^10, which is far above jit_above_cost."""
+    """Before 18, enable_seqscan = off gives a sequential scan a cost of 10^10. That is far above jit_above_cost."""
     clauses = [line for line in script().splitlines() if "SET enable_seqscan = off" in line]
     assert len(clauses) > 20
     assert [clause for clause in clauses if "SET jit = off" not in clause] == []

@@ -1,9 +1,9 @@
-"""Privileges that hosted servers revoke: the SQL edition does not need them, or names them before it is installed.
+"""Privileges that hosted servers revoke. The SQL edition does not need them, or names them before it is installed.
 
-Privileges that providers are known to revoke are in test/providers.csv, each with its source. The edition must not need
-them. The database of these tests revokes them, and all other privileges in pg_catalog that can be revoked and that the
-edition does not name. The tests thus show that the edition needs only the privileges it names, and that its script
-refuses servers that lack one.
+test/providers.csv has the privileges that providers are known to revoke, each with its source. The edition must not
+need them. In the database of these tests they are revoked. So are all other privileges in pg_catalog that can be
+revoked and that the edition does not name. The tests show that the edition needs only the privileges that it names, and
+that its script refuses a server without one of these.
 """
 
 from collections.abc import Iterator
@@ -21,10 +21,11 @@ from providers import documented, may_use, revoke
 from sql_edition import install, write_edition
 from world.sql import rows, run
 
-# The role that owns the database and installs the edition, and one that uses it.
+# The role that owns the database and installs the edition, and a role that uses the edition.
 ROLES = ("hosted_owner", "hosted_user")
 FIRST_BATCH = "reader_next_batch('events', reader_start('events'))"
-# A view calls functions as its reader, who therefore needs them together with the view.
+# A role that reads a view needs the privilege on each function that the view calls. Functions of the named views are
+# therefore not revoked.
 REVOKE_THE_REST = """
 DO $do$
 DECLARE

@@ -1,4 +1,4 @@
-"""The SQL edition with roles without privileges, which install, use, attack and restore it."""
+"""The SQL edition with roles that have no special privileges: they install, use, attack and restore it."""
 
 import tempfile
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ from world.sql import rows, run
 
 pytestmark = pytest.mark.server
 
-# Names that functions without a path might find elsewhere.
+# Names of functions of the server that a function without a path could find elsewhere.
 SHADOWED = (
     "left", "right", "lpad", "to_hex", "octet_length", "substr", "substring", "current_setting", "set_config",
     "gen_random_uuid", "sha512", "encode", "set_bit", "pg_current_xact_id", "xid8send", "uuid_send", "int8send",
     "get_byte", "starts_with",
 )  # fmt: skip
 STATE = ("feed_table", "feed", "feed_state", "worker_batch", "share_worker", "counted_table", "count_part")
-# The owner of tables and a reader are admitted, and the writer is to write only.
+# The owner of tables and the reader are admitted. The writer is admitted only to write.
 ROLES = ("plain_installer", "plain_owner", "plain_reader", "plain_writer", "plain_stranger")
 
 
@@ -47,7 +47,7 @@ def installed(server: Installation, cluster: Cluster) -> Iterator[str]:
             run(admin, f"DROP ROLE IF EXISTS {role}", f"CREATE ROLE {role} LOGIN")
         run(admin, "CREATE DATABASE plain_made OWNER plain_installer")
     with connect(f"{cluster.dsn} dbname=plain_made") as connection:
-        # A provider's role may have granted these default privileges.
+        # The role of a provider may have such default privileges.
         kinds = ("SCHEMAS", "TABLES", "FUNCTIONS", "TYPES")
         given = [f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO PUBLIC, plain_stranger" for kind in kinds]
         given += [f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO plain_stranger WITH GRANT OPTION" for kind in kinds]
@@ -95,12 +95,12 @@ def test_roles_use_it(edition: Connection) -> None:
         run(edition, "SELECT feed_read('f', null::events, owner => 'plain_owner')")
 
 
-# All privileges of other roles on the objects of inorder.
+# The privileges of all other roles on objects of inorder.
 GRANTED = """
 SELECT DISTINCT a.grantee::regrole::text, o.kind, a.privilege_type FROM inorder_internal.own_objects() AS o
 CROSS JOIN LATERAL aclexplode(o.acl) AS a WHERE a.grantee <> o.owner ORDER BY 1, 2, 3
 """
-# The same privileges, read from the catalog alone: of schemas, relations and their columns, functions, types.
+# The same privileges, by a query of the catalog alone: on schemas, relations and their columns, functions and types.
 GIVEN_AWAY = """
 SELECT DISTINCT o.kind, a.grantee::regrole::text, a.privilege_type FROM (
     SELECT 'schema' AS kind, n.oid, n.nspowner, n.nspacl FROM pg_namespace AS n
@@ -121,7 +121,7 @@ OF_WRITERS = [("FUNCTION", "EXECUTE"), ("SCHEMA", "USAGE"), ("TABLE", "SELECT")]
 
 
 def test_who_is_not_admitted_has_no_privilege(edition: Connection) -> None:
-    """Default privileges change nothing."""
+    """The default privileges have no effect on that."""
     run(edition, "RESET ROLE")
     expected = [(role, kind, privilege) for role, rights in
                 (("plain_owner", OF_USERS), ("plain_reader", OF_USERS), ("plain_writer", OF_WRITERS))
@@ -146,7 +146,8 @@ REFUSED = (
     "CREATE FUNCTION inorder.feed_drop(text) RETURNS int LANGUAGE sql AS 'SELECT 1'",
     "CREATE FUNCTION inorder_internal.x() RETURNS int LANGUAGE sql AS 'SELECT 1'",
 )  # fmt: skip
-# Statements that are refused to strangers. Some need no name of inorder, since others have made objects with it.
+# Statements that are refused to strangers. Some of them do not name an object of inorder, but an object that somebody
+# has made with one.
 OF_STRANGERS = (
     "SELECT inorder.uuid_xact_nextval()", "INSERT INTO app.events (n) VALUES (7)", "SELECT NULL::inorder.feed_position",
     "SELECT kept::text FROM app.kept", "CREATE TEMPORARY TABLE t AS TABLE app.kept", "SELECT * FROM app.positions",
@@ -202,9 +203,9 @@ def test_only_the_installer_admits(edition: Connection) -> None:
         for name in ("feed_admit", "feed_dismiss"):
             with pytest.raises(error):
                 run(edition, f"SELECT {name}({argument})")
-    # The installer keeps what it owns.
+    # feed_dismiss() and feed_admit() do not change the rights of the installer.
     run(edition, "SELECT feed_dismiss('plain_installer'), feed_admit('plain_installer', true)", "TABLE feeds")
-    # A member of the installer can admit, and so can a superuser.
+    # A member of the installer can admit roles, and so can a superuser.
     run(edition, "RESET ROLE", "GRANT plain_installer TO plain_owner", "SET ROLE plain_owner",
         "SELECT feed_admit('plain_stranger')", "SET ROLE plain_stranger", "TABLE feeds",
         "RESET ROLE", "SELECT feed_dismiss('plain_stranger')", "SET ROLE plain_stranger")  # fmt: skip
@@ -258,7 +259,7 @@ def test_who_is_admitted_writes_the_state_and_reads_no_table(edition: Connection
         "SELECT feed_drop('f', 'plain_owner')",
     )  # fmt: skip
     assert rows(edition, "UPDATE inorder_internal.feed SET movers = '{}' RETURNING name") == [("f",), ("secret",)]
-    # The documented limit: the state leads the feed to another table of its owner.
+    # A documented limit: by changing the state, a role can lead a feed to another table of the table's owner.
     lead = (
         "UPDATE inorder_internal.feed SET relation = 'app.secret' WHERE name = 'f'; "
         "UPDATE inorder_internal.feed_state AS s SET relation = 'app.secret', position = o.position "
@@ -267,7 +268,7 @@ def test_who_is_admitted_writes_the_state_and_reads_no_table(edition: Connection
     run(edition, f"DO $$ BEGIN {lead}; END $$")
     as_role(edition, "plain_owner")
     assert rows(edition, "SELECT feed_apply('f', 'SELECT FROM batch')") == [(1,)]
-    # A statement of its own counts as a restore.
+    # The same change outside of a function counts as a restore.
     run(edition, lead)
     with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):
         run(edition, "SELECT feed_apply('f', 'SELECT FROM batch')")
@@ -280,7 +281,7 @@ def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
     run(edition, "RESET ROLE", "SET ROLE plain_owner", "SET search_path = inorder, app")
     run(edition, "SELECT feed_revoke('f', 'plain_reader')", "SELECT feed_create('done', 'events', 'now')")
     as_role(edition, "plain_reader")
-    # A reader who drops partitions up to feed_passed() must not lose the rows of the unfinished batch.
+    # A role may drop partitions up to feed_passed(). The rows of the unfinished batch must not be among them.
     assert rows(edition, "SELECT number, worker, dead_since IS NULL FROM feed_batches") == [(batch, "w", True)]
     assert rows(edition, "SELECT worker_batches, unfinished_batch FROM feeds WHERE name = 'f'") == [(1, batch)]
     assert rows(edition, "SELECT feed_passed('events') <= min(uuid_xact_id(id)) FROM events") == [(True,)]
@@ -294,7 +295,7 @@ def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
 
 
 def test_no_type_of_the_caller_s_is_taken_for_one_of_the_server_s(edition: Connection) -> None:
-    """A SECURITY DEFINER function of another role, called with this search_path, would run the CHECK of the domain."""
+    """If a SECURITY DEFINER function were called with this search_path, its owner would run the CHECK of the domain."""
     run(
         edition, "RESET ROLE", "CREATE SCHEMA traps AUTHORIZATION plain_stranger",
         "GRANT USAGE ON SCHEMA traps, app TO PUBLIC",
@@ -342,7 +343,7 @@ def test_a_forged_row_runs_nothing(edition: Connection) -> None:
 
 
 def test_every_function_has_its_path(edition: Connection) -> None:
-    """Functions without a path are bound when created, or qualify all names."""
+    """Functions without a path have a body that was parsed when they were created, or qualify all names."""
     assert rows(
         edition,
         "SELECT p.proname, p.prosecdef FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang "
@@ -401,7 +402,7 @@ def test_a_restored_table_waits_for_feed_rebase(cluster: Cluster, edition: Conne
     with copy_of("template1", cluster, "plain2") as connection:
         done = run_program(cluster, "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-f", dump, "plain2")
         assert done.returncode == 0, done.stderr
-        # As if the dump were of another server.
+        # The dump now looks like that of another server.
         run(connection, "UPDATE inorder_internal.feed SET system = 7")
         as_role(connection, "plain_owner")
         with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):
@@ -420,7 +421,7 @@ def test_a_restored_table_may_have_the_number_that_it_had(cluster: Cluster, edit
         edition, "CREATE TABLE app.numbers (n int PRIMARY KEY, xact bigint DEFAULT xact_id())",
         "CREATE INDEX ON numbers (xact)", "SELECT feed_create('g', 'numbers')",
         "GRANT INSERT ON events, numbers TO plain_writer", "RESET ROLE",
-        # As pg_restore writes it.
+        # Write the row as pg_restore does.
         "UPDATE inorder_internal.feed_table SET base = base",
     )  # fmt: skip
     with connect(f"{cluster.dsn} dbname=plain") as writer:
@@ -432,7 +433,7 @@ def test_a_restored_table_may_have_the_number_that_it_had(cluster: Cluster, edit
         writer.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         run(writer, "SELECT 1")
         run(edition, "SELECT feed_rebase('events'), feed_rebase('numbers')")
-        with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):  # as the snapshot has it
+        with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):  # as in the snapshot
             run(writer, "INSERT INTO app.events (n) VALUES (6)")
         run(writer, "ROLLBACK", "INSERT INTO app.events (n) VALUES (6)", "INSERT INTO app.numbers (n) VALUES (7)")
     assert rows(edition, "SELECT n FROM feed_read('f', null::events)") == [(n,) for n in range(1, 7)]
@@ -519,7 +520,7 @@ def test_keys_that_someone_has_set(edition: Connection) -> None:
             assert rows(other, "SHOW inorder.keys") == [(text,)]
             made_key, number = rows(other, "SELECT uuid_xact_nextval(), xact_id()")[0]
             assert rows(other, f"SELECT uuid_xact_id('{made_key}')") == [(number,)]
-        # The setting has a valid key of this transaction, followed by keys of another transaction.
+        # The setting has a valid key of this transaction, and after it keys of another transaction.
         with edition.transaction():
             own = str(rows(edition, "SELECT uuid_xact_nextval()")[0][0]).replace("-", "")
             run(edition, f"SET LOCAL inorder.keys = '{own}{text}'")
@@ -562,7 +563,7 @@ def test_keys_that_are_made_together(edition: Connection) -> None:
     assert min(steps) >= 1 and max(steps) <= 1 << 43 and max(steps) > 1 << 42, steps
     assert value(keys[0]) < 1 << 73 and numbers == [number, number + 5, *[number] * 55]
     ((other,),) = rows(edition, "SELECT uuid_xact_nextval()")
-    assert abs(value(other) - value(keys[-1])) > 1 << 50  # another transaction begins at a random place
+    assert abs(value(other) - value(keys[-1])) > 1 << 50  # another transaction begins at a random key
 
 
 def test_a_number_is_compared_in_each_transaction(edition: Connection) -> None:

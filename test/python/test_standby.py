@@ -1,4 +1,4 @@
-"""The feed and the exact count on a hot standby: each trap here has lost or repeated rows once."""
+"""The feed and the exact count on a hot standby: each case here has once lost or repeated rows."""
 
 import signal
 import time
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.server
 BATCH = "SELECT reader_next_batch('events', %s::text::feed_position, %s)::text"
 ADVANCE = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
 ROWS = "SELECT n FROM reader_batch_rows('events', %s::text::feed_batch, null::events)"
-# Without this setting, ten attempts take half a minute.
+# Short pauses between attempts: with the default, ten attempts take half a minute.
 SHORT_PAUSES = {preloaded.PAUSE: "0.001"}
 
 
@@ -60,7 +60,7 @@ def two(pair: tuple[Cluster, Standby]) -> Iterator[Two]:
         made = Two(primary, standby, pair[1])
         made.catch_up()
         yield made
-        primary.execute("SET client_min_messages = error; ROLLBACK")  # leftovers of a failed test
+        primary.execute("SET client_min_messages = error; ROLLBACK")  # a test that failed may have left a transaction
         for (gid,) in primary.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
             primary.execute(sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(gid)))
         if standby.closed or not value(standby, "SELECT pg_is_in_recovery()"):
@@ -90,9 +90,9 @@ def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoin
         ended = "SELECT ended_transactions() @> %s::bigint"
         two.primary.execute("SELECT inorder_internal.make_durable(false)")
         two.catch_up()
-        for connection in (two.primary, two.standby):  # while nothing later has ended
+        for connection in (two.primary, two.standby):  # no later transaction has ended yet
             assert value(connection, ended, number) is False
-        two.insert(-1)  # a later transaction, which ends
+        two.insert(-1)  # a later transaction that has ended
         two.catch_up()
         assert value(two.standby, "SELECT upper(ended_transactions()) > %s", number) is True
         assert value(two.standby, ended, number) is False
@@ -114,7 +114,7 @@ def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoin
 def test_open_savepoints_on_the_primary_do_not_make_its_batches_unreadable_on_a_standby(
     two: Two, savepoints: int
 ) -> None:
-    """On a standby, the ID of a savepoint looks like that of a transaction in progress."""
+    """A standby takes the ID of a savepoint for that of a transaction in progress."""
     two.primary.execute("ALTER TABLE events ADD seq bigserial UNIQUE")
     start = str(value(two.primary, "SELECT reader_start('events')::text"))
     position = str(value(two.primary, "SELECT reader_start('events', order_column => 'seq')::text"))
@@ -129,7 +129,7 @@ def test_open_savepoints_on_the_primary_do_not_make_its_batches_unreadable_on_a_
         two.catch_up()
         assert two.standby.execute(ROWS.encode(), [batch]).fetchall() == [(1,), (2,), (3,)]
         assert two.batch(two.standby, now)[0] == []
-        rows, position = two.batch(two.standby, position)  # the rest of its set
+        rows, position = two.batch(two.standby, position)  # the rest of the set that the primary began
         assert rows == [2, 3]
         caught_up = "SELECT transactions FROM reader_backlog('events', %s::text::feed_position)"
         assert value(two.primary, caught_up, position) == 0
@@ -139,7 +139,10 @@ def test_open_savepoints_on_the_primary_do_not_make_its_batches_unreadable_on_a_
 
 
 def test_more_than_64_open_savepoints_hold_back_on_a_standby_what_the_primary_gave(two: Two) -> None:
-    """Snapshots list at most 64 savepoints of a transaction. The batch is refused as too new until it ends."""
+    """Snapshots list at most 64 savepoints of a transaction.
+
+    While the transaction is open, the batch is refused as too new.
+    """
     with connect(two.server.primary.dsn) as writer:
         writer.execute("BEGIN")
         writer.execute(SAVEPOINTS.format(65).encode())
@@ -165,7 +168,7 @@ def changes(session: Connection, position: str) -> list[Any]:
 
 @pytest.mark.parametrize("savepoints", [1, 60, 65])
 def test_the_version_of_changes_grows_from_the_primary_to_a_standby(two: Two, savepoints: int) -> None:
-    """A sink that keeps the highest version of a key would keep an old row."""
+    """If versions did not grow, a sink that keeps the highest version of a key would keep an old row."""
     two.primary.execute("CREATE TABLE changed (id int PRIMARY KEY, n int); INSERT INTO changed VALUES (1, 0)")
     two.primary.execute("SELECT changes_enable('changed')")
     position = str(value(two.primary, "SELECT reader_start('changed_changes', 'now')::text"))
@@ -260,7 +263,7 @@ def test_what_permits_to_drop_rows_is_refused_on_a_standby(two: Two, call: str) 
 
 
 def test_peek_works_on_a_standby(two: Two) -> None:
-    """feed_peek() returns the rows that a read would return at the replayed position, all or a limited number."""
+    """feed_peek() returns the rows that a read would return at the replayed position. Their number may be limited."""
     peek = "SELECT n FROM feed_peek('f', null::events{})"
     two.insert(1, 2, 3)
     two.primary.execute("SELECT n FROM feed_read('f', null::events, 1)")
@@ -296,7 +299,7 @@ def test_a_batch_from_the_future_is_refused(two: Two) -> None:
 
 
 def test_a_batch_that_no_server_has_reached_is_no_conflict(two: Two) -> None:
-    """A reader that retries would do so forever."""
+    """If it were a conflict, a reader would retry forever."""
     position = str(value(two.primary, "SELECT reader_start('events')::text"))
     batch = str(value(two.primary, BATCH, position, None))
     forged = str(value(two.primary, "SELECT (jsonb_set(to_jsonb(%s::text::feed_batch), '{transactions}', "
@@ -325,7 +328,7 @@ def test_a_tail_waits_for_a_standby_that_is_behind(
             assert of_primary(*arguments).count("upsert") == 1
         else:
             two.insert(1, 2)
-            of_primary(*arguments, "--exec", "exit 9", code=1)  # the batch stays begun
+            of_primary(*arguments, "--exec", "exit 9", code=1)  # the batch remains unfinished
         with of_standby.started(*arguments, "--follow", to="out") as running:
             read_until(running, b"newer than the snapshot of this transaction")
             two.primary.execute("INSERT INTO known VALUES (2)" if "--changes" in arguments else "SELECT 1")
@@ -362,7 +365,10 @@ IN_MID_READ = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%COPY %' 
 
 
 def test_a_tail_on_a_standby_gets_further_over_conflicts_with_recovery(server: Installation, tmp_path: Path) -> None:
-    """The second batch, joined of several, is cut off again and again, and so are the batches that replace it."""
+    """The second batch, which joins several, is cut off by a conflict.
+
+    The smaller batches that replace it are cut off, too.
+    """
     stops, conflicts = range(1_500_000, 40_000_000, 500_000), 0
     with Cluster(server) as primary:
         primary.start(SETTINGS)
@@ -424,7 +430,8 @@ def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
         two.standby.execute("SELECT pg_wal_replay_pause()")
         two.primary.execute("CREATE TABLE events_2 PARTITION OF events FOR VALUES IN (2)")
         late.execute("INSERT INTO events (n) VALUES (2); COMMIT")
-    # The position contains the late transaction, which has the smallest number, and the first of the standby's two.
+    # The position contains the late transaction, which has the lowest number, and the first of the two transactions of
+    # the standby.
     rows, position = two.batch(two.primary, position, 2)
     assert rows == [2, 1]
     rows, position = two.batch(two.standby, position)
@@ -437,7 +444,7 @@ def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
     "rewrite", ["ALTER TABLE events ALTER n TYPE bigint", "VACUUM FULL events", "CLUSTER events USING events_pkey"]
 )
 def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
-    """A standby does not cancel such a query, which would therefore silently find no rows in the new file."""
+    """A standby does not cancel such a query. Without an error, the query would find no rows in the new file."""
     start = str(value(two.primary, "SELECT reader_start('events')::text"))
     two.insert(1, 2, 3)
     two.primary.execute("SELECT exact_count_fold('events')")
@@ -463,7 +470,10 @@ def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
     "command", [("tail", "--feed", "f"), ("tail", "--feed", "f", "--follow"), ("count", "fold", "events")]
 )
 def test_what_needs_the_primary_names_it(two: Two, tmp_path: Path, command: tuple[str, ...]) -> None:
-    """The hint names the host from the WAL receiver, or its settings; a role that sees neither gets only advice."""
+    """The HINT has the host from the WAL receiver or its settings.
+
+    A role that may not see these gets a HINT without a host.
+    """
     environment = two.server.environment()
     two.primary.execute("CREATE ROLE nobodys LOGIN; GRANT pg_read_all_data, pg_write_all_data TO nobodys")
     two.catch_up()
@@ -515,7 +525,7 @@ def test_a_snapshot_of_the_standby_outlives_its_promotion(server: Installation) 
                 writer.execute("BEGIN; SELECT xact_id(); SAVEPOINT s; CREATE TABLE t ()")
                 number = value(writer, "SELECT xact_id()")
                 with connect(primary.dsn) as other:
-                    other.execute("CREATE TABLE u ()")  # a later transaction that has ended; its commit is flushed
+                    other.execute("CREATE TABLE u ()")  # a later transaction that has ended, with its commit flushed
                 standby.catch_up()
                 reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
                 ended = "SELECT ended_transactions() @> %s::bigint"
@@ -523,4 +533,4 @@ def test_a_snapshot_of_the_standby_outlives_its_promotion(server: Installation) 
                 standby.promote()
                 assert value(reader, ended, number) is False
                 reader.execute("COMMIT")
-                assert value(reader, ended, number) is True  # it was lost with the primary
+                assert value(reader, ended, number) is True  # the promotion has aborted the transaction

@@ -1,4 +1,4 @@
-"""State written by owners of tables, or by roles that restore, affects neither names nor writers of others."""
+"""State that owners of tables write, or roles that restore: it affects no names and no writers of other roles."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from world.sql import rows, run, value
 pytestmark = [pytest.mark.server, pytest.mark.editions()]
 
 ROLES = ("mallory", "alice", "bob")
-# Alice reads a table of Mallory's by a feed, and has a partitioned table, one partition of which belongs to Bob.
+# Alice reads a table of Mallory's by a feed. She also has a partitioned table, one of whose partitions belongs to Bob.
 TABLES = """
 GRANT ALL ON SCHEMA public TO PUBLIC;
 SET ROLE mallory;
@@ -29,7 +29,7 @@ RESET ROLE;
 ALTER TABLE leaf OWNER TO bob;
 """
 ALICES = "'alice'::regrole, owner_name = 'alice', name = 'billing'"
-# Writes like those of the functions of the SQL edition, which is identified by its system.
+# Statements that write like functions of the SQL edition. The system in a row identifies the server.
 COLUMNS = "id, name, owner, owner_name, system, relation"
 INSERT_FEED = (
     f"INSERT INTO inorder_internal.feed ({COLUMNS}) "
@@ -73,9 +73,9 @@ def test_the_owner_of_a_table_occupies_no_name(owners: Connection, edition_name:
     ]  # fmt: skip
     as_role(owners, "mallory")
     if edition_name == "sql":
-        # Roles that use the SQL edition may write all of its state.
+        # Roles that are admitted to the SQL edition may write all of its state.
         del attempts[1:]
-    # The owner of a table may do everything else with a feed on it.
+    # Otherwise the owner of a table may do everything with a feed on it.
     run(owners, "SELECT feed_grant('audit', 'bob', 'alice'), feed_revoke('audit', 'bob', 'alice')")
     for attempt in attempts:
         assert refusal(owners, attempt) == "42501", attempt
@@ -98,7 +98,7 @@ def test_a_role_of_the_same_name_gets_no_feed(owners: Connection) -> None:
 
 
 def forge_partitions(connection: Connection, edition: str) -> None:
-    """Insert state, as a restore would, for partitions of a tree that is enabled only as a whole."""
+    """Insert state, as a restore would, for partitions of a tree which is enabled only as a whole."""
     role, tables = ("mallory", ("middle", "leaf")) if edition == "c" else ("bob", ("leaf",))
     if edition == "c":
         run(connection, f"ALTER DATABASE {connection.info.dbname} OWNER TO mallory")
@@ -113,7 +113,7 @@ def test_what_is_inserted_of_a_partition_stops_nobody(owners: Connection, editio
     run(owners, "INSERT INTO parts (n) VALUES (1)", "INSERT INTO parts (n) SELECT generate_series(2, 4)",
             "SELECT feed_enable('parts')", "INSERT INTO parts (n) VALUES (5)")  # fmt: skip
     assert rows(owners, "SELECT n FROM feed_read('own', null::parts) ORDER BY n") == [(n,) for n in range(1, 6)]
-    # Such a row does not allow logical replication into the table, as for a table that is not read.
+    # Such a row does not let rows be replicated into the table, as they could be into a table without a feed.
     run(owners, "RESET ROLE", "SET session_replication_role = replica")
     for statement in ("INSERT INTO leaf (id, n) VALUES (gen_random_uuid(), 6)", "DELETE FROM leaf", "TRUNCATE leaf"):
         assert refusal(owners, statement) in ("23514", "23001"), statement

@@ -1,4 +1,4 @@
-"""The statistics: properties for any sample, and their promises on simulated noise."""
+"""Statistics: properties that hold for any sample, and promises that are tested with simulated noise."""
 
 from collections.abc import Callable
 from math import comb
@@ -33,7 +33,7 @@ def test_a_constant_ratio_is_found_exactly(baseline: list[float], factor: float)
 
 @given(st.integers(min_value=6, max_value=200))
 def test_the_rank_is_the_largest_that_keeps_the_promise(count: int) -> None:
-    """With one more value outside, the interval would miss more often than 5 %."""
+    """With the next rank, the interval would miss the true value in more than 5 % of cases."""
     misses = [2 * sum(comb(count, heads) for heads in range(rank + 1)) / 2**count for rank in range(count // 2)]
     assert misses[outer_rank(count)] <= 0.05 < misses[outer_rank(count) + 1]
 
@@ -44,11 +44,12 @@ def test_one_round_shows_no_difference() -> None:
 
 TRIALS = 2000
 
-# The standard deviation of the logarithm of a paired TPS ratio of equal tables, measured by `lab run noise` on the
-# machine these tests were written on: 4 shared cores under load, PostgreSQL 15 and 18, 250,000 and 1 M rows, turns
-# of 1 and 3 s: 0.13, 0.15, 0.16, 0.17, 0.20, 0.21, 0.24, 0.25; without that load, but with two speeds, 0.23.
+# The standard deviation of the logarithm of a paired TPS ratio of equal tables. `lab run noise` measured it on the
+# machine on which these tests were written: 4 shared cores under load, PostgreSQL 15 and 18, 250,000 and 1 M rows,
+# turns of 1 and 3 s. The results were 0.13, 0.15, 0.16, 0.17, 0.20, 0.21, 0.24 and 0.25; without that load, but with
+# two speeds, 0.23.
 MEASURED_NOISE = 0.25
-TWO_SPEEDS = (0.45, 1.65, 0.08)  # probability of a fast turn, its speedup, and the scatter of both
+TWO_SPEEDS = (0.45, 1.65, 0.08)  # probability of a fast turn, its speedup, and the standard deviation within each speed
 
 Noise = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
 
@@ -62,12 +63,12 @@ def lognormal(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, 
 
 
 def heavy_tailed(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Student's t with 2 degrees of freedom, in the logarithm: some turns are many times off."""
+    """The logarithm follows Student's t with 2 degrees of freedom, so that a few turns are off many times."""
     return np.exp(0.1 * generator.standard_t(2, rounds)), np.exp(0.1 * generator.standard_t(2, rounds))
 
 
 def drifting(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """From turn to turn 3 % less, the two in shuffled order within each round; plus 5 % noise."""
+    """Each turn is 3 % slower than the one before, with noise of 5 %. The order of the two is random in each round."""
     turns = np.exp(-0.03 * np.arange(2 * rounds) + generator.normal(0, 0.05, 2 * rounds)).reshape(rounds, 2)
     shuffled = generator.permuted(turns, axis=1)
     return shuffled[:, 0], shuffled[:, 1]
@@ -80,7 +81,7 @@ def test_equals_are_called_equal(noise: Noise, rounds: int) -> None:
     pairs = (noise(generator, rounds) for _ in range(TRIALS))
     different = sum(paired_ratio(list(a), list(b)).differs_from(1.0) for a, b in pairs)
     assert different <= 0.05 * TRIALS
-    assert different > 0  # otherwise the interval is too wide to be of use
+    assert different > 0  # a test that never finds a difference would have too wide intervals
 
 
 def scattered(generator: np.random.Generator, rounds: int) -> np.ndarray:
@@ -88,7 +89,7 @@ def scattered(generator: np.random.Generator, rounds: int) -> np.ndarray:
 
 
 def two_speeds(generator: np.random.Generator, rounds: int) -> np.ndarray:
-    """Add turns that are slow or fast by chance."""
+    """Noise of turns that are slow or fast by chance."""
     often, faster, scatter = TWO_SPEEDS
     turns = np.log(faster) * (generator.random((2, TRIALS, rounds)) < often)
     first, other = turns + generator.normal(0, scatter, turns.shape)
@@ -107,7 +108,10 @@ def share_found(noise: np.ndarray, true_ratio: float) -> float:
 def test_ten_percent_is_found_with_the_default_number_of_rounds(
     noise: Callable[[np.random.Generator, int], np.ndarray], true_ratio: float
 ) -> None:
-    """The rounds of the noise and insert experiments find it 80 times in 100; 6 and 15 would not in such noise."""
+    """The default rounds of the noise and insert experiments find it in 80 % of cases.
+
+    With this noise, 6 or 15 rounds would not.
+    """
     assert InsertPlan().rounds == NoisePlan().rounds
     shares = {n: share_found(noise(np.random.default_rng(n), n), true_ratio) for n in (6, 15, NoisePlan().rounds)}
     assert shares[NoisePlan().rounds] >= 0.8
@@ -117,7 +121,10 @@ def test_ten_percent_is_found_with_the_default_number_of_rounds(
 @pytest.mark.parametrize("noise", [normal, lognormal, heavy_tailed])
 @pytest.mark.parametrize("samples", [6, 9, 15])
 def test_equals_measured_apart_are_called_equal(noise: Noise, samples: int) -> None:
-    """Unpaired: 5 in 100, with three standard deviations of slack, because the test nearly reaches that rate."""
+    """Unpaired samples: at most 5 % of equal pairs differ.
+
+    Three standard deviations are added, because the test nearly reaches that rate.
+    """
     generator = np.random.default_rng([samples, 2])
     pairs = (noise(generator, samples) for _ in range(1000))
     different = sum(unpaired_ratio(list(a), list(b)).differs_from(1.0) for a, b in pairs)

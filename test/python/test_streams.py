@@ -1,4 +1,4 @@
-"""The streams of docs/clients/http: clients that drop at random lose nothing, and get nothing twice."""
+"""The streams of docs/clients/http: clients that drop the connection at random lose no row, and get no row twice."""
 
 import json
 import os
@@ -36,12 +36,13 @@ pytestmark = pytest.mark.server
 
 IS_LONG = "INORDER_TEST_CLIENTS" in os.environ
 CLIENTS, WRITERS, PAUSE = (200, 16, 1.0) if IS_LONG else (20, 16, 0.2) if LONG_RUN else (6, 3, 0.1)
-# Seconds of load beside an open transaction, after it, after a crash, and after a failover.
+# Seconds of load in four parts: beside an open transaction, after it, after a crash, and after a failover.
 SECONDS = (60, 1, 2, 2) if IS_LONG else (3, 1, 2, 2) if LONG_RUN else (0.5, 0.3, 0.5, 0.5)
-# Transaction IDs that writers and their savepoints take in each part: more than 100 rows in the first.
+# The least number of transaction IDs, including those of savepoints, that writers use in each part. The first part has
+# more than 100 rows.
 LEAST_NUMBERS = (200, 20, 20, 50)
 LANGUAGES = [pytest.param(language, marks=unless_missing(language)) for language in ("python", "node", "go")]
-# Languages of the services that run together. In each list a client may come with a cursor of another process.
+# Languages of services that run together: a client may come with a cursor that another process has given.
 TOGETHER = [
     pytest.param(languages, marks=unless_missing(*languages))
     for languages in (["python", "python"], ["python", "node", "go"])
@@ -81,7 +82,7 @@ class Pair:
         self.primary.start(SETTINGS)
 
     def fail_over(self) -> None:
-        """The primary is lost, with rows that clients have and the standby has not."""
+        """Stop the primary for good, while clients have rows that the standby does not have."""
         self.standby.stop_streaming()
         with connect(self.standby.dsn) as standby, connect(self.primary.dsn) as primary:
             primary.execute("INSERT INTO events (body) VALUES ('lost')")
@@ -113,7 +114,7 @@ def served(languages: Sequence[str], source: str, folder: Path) -> Iterator[list
 
 
 def write(dsn: str, seed: int, statements: Sequence[str], ended: threading.Event) -> None:
-    """Transactions of several statements until the event; the server may go away."""
+    """Write transactions of several statements until the event is set. The server may be away."""
     chosen = random.Random(seed)
     while not ended.is_set():
         with suppress(psycopg.OperationalError), connect(dsn) as connection:
@@ -136,7 +137,10 @@ def let_write(pair: Pair, part: int) -> None:
 
 
 def write_beside_clients(pair: Pair, statements: Sequence[str], clients: Clients) -> int:
-    """Load beside a transaction that stays open, a crash and a failover. Returns the sessions of the services."""
+    """Write beside a transaction that stays open, after it, after a crash, and after a failover.
+
+    Returns the number of sessions of the services during the first part.
+    """
     with beside.beside(*(partial(write, pair.dsn, seed, statements) for seed in range(WRITERS))):
         with connect(pair.dsn) as late, late.transaction():
             late.execute(statements[0].format(few=3, key=2000).encode())
@@ -152,7 +156,7 @@ def write_beside_clients(pair: Pair, statements: Sequence[str], clients: Clients
 
 
 def assert_asked_once_more(clients: Clients) -> None:
-    """Each client was told to begin again after the failover."""
+    """Check that each client was told to begin again after the failover."""
     assert clients.refusals() <= {410, 503}
     assert all(client.refused[410] for client in clients.all)
 
@@ -170,7 +174,8 @@ def test_each_client_gets_each_row_once(pair: Pair, languages: list[str], tmp_pa
         sessions = write_beside_clients(pair, INSERTS, clients)
         with connect(pair.dsn) as connection:
             rows = Counter(str(key) for (key,) in connection.execute("SELECT id FROM events"))
-        # Equality of Counter is written in Python: the clients' thread would change one of them meanwhile.
+        # dict.__eq__ is used because equality of Counter is written in Python: the clients' thread could change a
+        # Counter during the comparison.
         with suppress(AssertionError):
             wait_for(lambda: all(dict.__eq__(client.arrived, rows) for client in clients.all))
     faults = [(rows - client.arrived, client.arrived - rows) for client in clients.all if client.arrived != rows]
@@ -210,7 +215,10 @@ def test_a_cursor_is_short(cluster: Cluster, template: str) -> None:
 
 
 def length(connection: Connection, start: str, number: int, apart: int) -> int:
-    """The length of a cursor with a number of open transactions, whose IDs differ by at most ``apart``."""
+    """The length of a cursor for a position with this number of open transactions.
+
+    Their IDs differ by at most ``apart``.
+    """
     chosen = random.Random(number)
     numbers = list(accumulate([987654321, *(chosen.randint(2, apart) for _ in range(number))]))
     ranges = [f"[{first + 1},{last})" for first, last in pairwise([-1, *numbers])]
@@ -222,7 +230,7 @@ def length(connection: Connection, start: str, number: int, apart: int) -> int:
 
 
 def test_a_cursor_of_another_database_is_refused(cluster: Cluster, template: str) -> None:
-    """The first cursors of two databases differ, so that two servers may go on from one dump."""
+    """The first cursors of two databases are different, although both servers may continue from the same dump."""
     cursors = []
     for name in ("shop", "other"):
         with copy_of(template, cluster, name) as database:
@@ -235,7 +243,10 @@ def test_a_cursor_of_another_database_is_refused(cluster: Cluster, template: str
 
 
 def test_a_head_of_another_timeline_counts_as_none(cluster: Cluster, template: str) -> None:
-    """The process has not noticed a promotion; a client that has a cursor of the new timeline, or none, goes on."""
+    """The process has not noticed a promotion.
+
+    A client continues with no cursor, or with a cursor of the new timeline.
+    """
     with copy_of(template, cluster, "shop") as shop:
         create(shop.info.dsn, (*ROWS, INSERTS[0].format(few=3)))
         former = (
@@ -251,7 +262,10 @@ def test_a_head_of_another_timeline_counts_as_none(cluster: Cluster, template: s
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_after_a_failover_clients_begin_again(pair: Pair, language: str, tmp_path: Path) -> None:
-    """Even without new rows, the process must forget rows kept for clients: the new primary may not have them."""
+    """The process forgets rows that it has kept for clients, even if there are no new rows.
+
+    The new primary may not have these rows.
+    """
     create(pair.dsn, (*ROWS, INSERTS[0].format(few=1500)))
     with served([language], source_of(pair.address), tmp_path) as (service,):
         wait_for(lambda: status_of_second_page(service) == 200)
@@ -268,7 +282,10 @@ def status_of_second_page(service: Service) -> int:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_head_of_a_stream_ends(cluster: Cluster, template: str, language: str, tmp_path: Path) -> None:
-    """HEAD of a stream is answered like HEAD of a page: a service would not notice that its client has gone."""
+    """HEAD of a stream gets the same answer as HEAD of a page.
+
+    A service that sends nothing would not notice that the client has gone.
+    """
     with copy_of(template, cluster, "shop") as shop:
         create(shop.info.dsn, ROWS)
         with served([language], source_of(cluster.folder / "run", "shop"), tmp_path) as (service,):
@@ -298,7 +315,7 @@ def test_an_idle_client_is_written_to_every_15_seconds(
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_an_empty_key_is_refused(language: str) -> None:
-    """Anybody could sign cursors with it."""
+    """With an empty key, anybody could sign cursors."""
     command = [*map(str, PROGRAMS[language]), "0"]
     keyless = os.environ | {"SOURCE": "", "STREAM_KEY": "", "PORT": "0"}
     ended = subprocess.run(command, env=keyless, check=False, capture_output=True, timeout=PATIENCE)

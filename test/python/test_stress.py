@@ -1,4 +1,4 @@
-"""The short form of script/stress."""
+"""A short run of script/stress."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""script/studies: the runs at the studies' own size, one after the other."""
+"""script/studies: runs of the size of the published studies, one after the other."""
 
 import gzip
 import time
@@ -26,7 +26,7 @@ def run_of(name: str, minutes: float = 1, gigabytes: float = 1, command: str = "
 
 
 def test_each_run_is_one_of_the_laboratory() -> None:
-    """Its options are those of its command; that is an error otherwise."""
+    """An option that the command of a run does not have is an error."""
     assert [run.name for run in studies.runs() if studies.is_done(run) not in (True, False)] == []
 
 
@@ -72,7 +72,10 @@ def test_a_run_is_done_if_a_result_of_its_plan_is_kept() -> None:
 
 
 def test_a_run_that_is_interrupted_is_resumed_and_kept(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The laboratory is a program here that measures for a minute, and has the rest done when it resumes."""
+    """Here a script stands for the laboratory.
+
+    It measures for a minute; when it resumes, it writes the rest at once.
+    """
     tool = folders / "tool"
     tool.write_text(
         "#!/bin/sh\n"

@@ -1,4 +1,4 @@
-"""The judgement of the studies' claims in docs/results: what a figure can show, and what it cannot."""
+"""How claims of the studies are judged in docs/results: what our figure can show, and what it cannot."""
 
 import re
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from study_pages import DISTURBED, PLACES, answers
 
 RESULTS = read_results()
 FIGURE = re.compile(r"\d")
-PRINTED = {  # figures of claims that the study prints as they are here
+PRINTED = {  # figures of claims, as the study itself prints them
     "P1 6, in char(32)", "P1 9, in char(32)", "P1 6,072", "P3 1", "P3 under 0.30", "P3 0.20", "P3 3", "P3 0.50",
     "P3 over 2", "P4 7.8", "P4 1.5", "P4 1", "P4 4–5", "P4 1.1–1.2", "P5 0", "P5 1",
 }  # fmt: skip
@@ -54,7 +54,7 @@ def test_what_does_not_hold_was_measured_as_there() -> None:
 
 
 def test_what_a_study_does_not_print_is_marked() -> None:
-    """The figure of a claim is printed by the study, or marked as computed."""
+    """A figure of a claim is printed in the study, or marked as computed."""
     for claim_made in CLAIMS:
         text = f"{claim_made.study} {claim_made.published}"
         assert not FIGURE.search(claim_made.published) or ("computed" in text) != (text in PRINTED), text
@@ -62,7 +62,7 @@ def test_what_a_study_does_not_print_is_marked() -> None:
 
 
 def test_a_ratio_of_rates_is_marked() -> None:
-    """If a cell has a ratio, and its detail the two figures, the ratio is computed from these."""
+    """If a cell has a ratio, and the cell's detail has two figures, the ratio was computed from them."""
     for study, about in STUDIES.items():
         for table in about["tables"]:
             for cell in cells_of(study, table):
@@ -71,7 +71,7 @@ def test_a_ratio_of_rates_is_marked() -> None:
 
 
 def test_words_that_a_study_does_not_use() -> None:
-    """P3 gives orders of blocks and WAL only for blocks of 256."""
+    """P3 says which of two has more blocks or more WAL only for blocks of 256."""
     for study, words in NOT_ITS_WORDS.items():
         published = {claim_made.published for claim_made in CLAIMS if claim_made.study == study}
         published |= {str(cell.value) for table in STUDIES[study]["tables"] for cell in cells_of(study, table)}
@@ -84,7 +84,10 @@ def test_what_was_disturbed_is_answered_by_counters_alone() -> None:
 
 
 def test_the_same_is_what_stands_above() -> None:
-    """Claims without a figure of the study are in a separate table, where another claim may stand above."""
+    """A claim that refers to the claim above must be in the same table.
+
+    Claims without a figure are in a separate table.
+    """
     for before, claim_made in pairwise(CLAIMS):
         refers = re.search(r"\b[Tt]he same\b|^Of as many|likewise", claim_made.says)
         assert not refers or (before.study, before.has_figure) == (claim_made.study, claim_made.has_figure), (

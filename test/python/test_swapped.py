@@ -1,4 +1,4 @@
-"""A table that is swapped by two renames, as by online schema changes: readers of the former table get an error."""
+"""Two renames swap a table for another one, as online schema changes do: readers of the former table get an error."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,7 +29,7 @@ NAMESAKE = "SELECT namesake::text FROM feeds WHERE name = 'f'"
 
 
 def said(connection: Connection, *calls: str) -> dict[str, str]:
-    """The error of each call; "" for a call that succeeds."""
+    """The error of each call; "" if the call succeeds."""
     errors = {}
     for name, call in ((name, CALLS[name]) for name in calls or CALLS):
         try:
@@ -51,17 +51,17 @@ def test_calls_deliver_what_there_is_and_then_say_so(fresh: Connection) -> None:
     run(fresh, *SWAP)
     assert value(fresh, NAMESAKE) == "events"
     assert (value(fresh, "SELECT feed_wait('f', '0')"), value(fresh, FINISH)) == (True, True)
-    insert(fresh, 2)  # into the other table
+    insert(fresh, 2)  # rows for the other table
     assert said(fresh) == ALL
     run(fresh, *BACK)
     assert (said(fresh), value(fresh, NAMESAKE)) == (NONE, None)
-    run(fresh, *SWAP, "SELECT feed_enable('former')")  # the owner knows
+    run(fresh, *SWAP, "SELECT feed_enable('former')")  # the owner accepts the swap
     assert (said(fresh), value(fresh, NAMESAKE)) == (NONE, None)
 
 
 @pytest.mark.editions
 def test_a_name_that_is_no_table_is_not_said(fresh: Connection) -> None:
-    """Rows may be written through a view that has the former name, or by the new name."""
+    """Rows may be written through a view that has the former name, or under the new name, so there is no error."""
     run(fresh, "SELECT feed_create('f', 'events')", "ALTER TABLE events RENAME TO former")
     assert said(fresh) == NONE
     run(fresh, "CREATE VIEW events AS SELECT * FROM former")
@@ -104,7 +104,7 @@ def test_monitoring_says_so(fresh: Connection, cluster: Cluster, tmp_path: Path)
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")], ids=["position", "feed"])
 @pytest.mark.parametrize("options", [(), ("--interval", "50ms")], ids=["waits", "polls"])
 def test_following_ends(fresh: Connection, tail: Tail, source: tuple[str, ...], options: tuple[str, ...]) -> None:
-    """The run would get no further rows, because new rows go to another table, which has the name now."""
+    """New rows go to the other table, which has the name now. The run would get no more rows."""
     run(fresh, "SELECT feed_create('f', 'events')", COPY)
     insert(fresh, 3)
     with tail.started(*source, "--follow", *options, to="out") as running:
@@ -131,7 +131,7 @@ def test_folding_ends(fresh: Connection, cluster: Cluster, tmp_path: Path) -> No
 def test_following_ends_under_load_with_all_that_was_committed(
     fresh: Connection, cluster: Cluster, tail: Tail, source: tuple[str, ...]
 ) -> None:
-    """The position stays complete: once the table has its name again, the same command continues after the last row."""
+    """The position is complete. When the table has its name again, the same command continues after the last row."""
     run(fresh, "SELECT feed_create('f', 'events')", COPY)
     stopped = Event()
     with ThreadPoolExecutor() as pool, tail.started(*source, "--follow", to="out") as running:
@@ -139,14 +139,14 @@ def test_following_ends_under_load_with_all_that_was_committed(
         try:
             wait_for(lambda: len(tail.rows()) > 50)
             run(fresh, *SWAP)
-            wait_for(lambda: value(fresh, "SELECT count(*) FROM events"))  # which is the other table now
+            wait_for(lambda: value(fresh, "SELECT count(*) FROM events"))  # the other table has this name now
             stopped.set()
             assert running.stderr and running.wait(PATIENCE) == 2
             stderr = running.stderr.read().decode()
         finally:
             stopped.set()
         written = sorted(n for writer in writers for n in writer.result())
-    assert "trying again" not in stderr  # the rows of the former table are read by its new name at once
+    assert "trying again" not in stderr  # rows of the former table are read by its new name, without a retry
     assert (MESSAGE if source[0] == "--feed" else "public.events is now another table") in stderr
     former = [n for (n,) in fresh.execute("SELECT n FROM former").fetchall()]
     assert len(former) < len(written) == len(former) + int(value(fresh, "SELECT count(*) FROM events"))
@@ -156,7 +156,7 @@ def test_following_ends_under_load_with_all_that_was_committed(
 
 
 def insert_until(dsn: str, stopped: Event, first: int) -> list[int]:
-    """Insert rows by name, into whichever table has the name; returns their numbers."""
+    """Insert rows into the table that has the name at that time; returns the numbers of the rows."""
     with connect(dsn) as connection:
         numbers: list[int] = []
         while not stopped.is_set():

@@ -1,4 +1,4 @@
-"""inorder tail: every row once, whatever process is killed; all types; signals; files, pipes and commands."""
+"""inorder tail delivers each row once, whatever process is killed: all types, signals, files, pipes and commands."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_a_feed_keeps_its_position_in_the_database(tail: Tail, fresh: Connection
 
 @pytest.fixture
 def reader(fresh: Connection) -> Iterator[str]:
-    """A role without rights, whose name needs quotes."""
+    """A role without further rights, whose name needs quotes."""
     name = '1 "tail" reader\'s'
     role = sql.Identifier(name)
     if value(fresh, "SELECT count(*) FROM pg_roles WHERE rolname = %s", name):
@@ -102,7 +102,7 @@ def test_a_feed_of_another_role(tail: Tail, fresh: Connection, reader: str) -> N
 
 
 def test_a_batch_in_the_hands_of_another_worker(tail: Tail, fresh: Connection) -> None:
-    """Any session reads the batch when the worker's lease is over."""
+    """After the worker's lease has ended, any session may read the batch."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 3)
     with connect(fresh.info.dsn) as other:
@@ -167,7 +167,7 @@ ODD = '"Ex.t"."Odd % ""Name"""'
 
 @pytest.fixture
 def awkward(fresh: Connection) -> Connection:
-    """A row with all special characters, in a table whose name needs quotes."""
+    """A session with a table whose name needs quotes. A row of the table has all special characters."""
     fresh.execute('CREATE SCHEMA "Ex.t"')
     fresh.execute(AWKWARD.encode())
     return fresh
@@ -186,10 +186,10 @@ def test_json_is_what_the_server_makes_of_every_type(tail: Tail, awkward: Connec
     assert parsed["nan"] == "NaN" and parsed["ts_inf"] == "-infinity" and parsed["b"] == "\\x00ff5c22"
     assert parsed["class"] == "pg_class" and parsed["e"] == 7 and parsed["nothing"] is None
     assert parsed["t"] == "tab\t nl\n cr\r \\ \" ' \u2028 \x01\x02\x7f é 🐘 \\."
-    assert '"j":{"a":  1e5,  \t"a": "\\u00e9\\n"},' in line  # as it was inserted, except for newlines
+    assert '"j":{"a":  1e5,  \t"a": "\\u00e9\\n"},' in line  # as inserted, except for newlines
 
 
-# Texts that may contain newlines: the type of the only column with them, the text before it, and a value.
+# Values whose JSON may contain newlines: statements before, the type of the column, and the value.
 TWO_LINES = {
     "json": ("", "json", "E'[1,\\n2]'"),
     "array": ("", "json[]", "ARRAY[E'[1,\\n2]'::json]"),
@@ -252,7 +252,7 @@ def test_partitions_and_keys_of_ones_own(tail: Tail, fresh: Connection) -> None:
     with tail.started(*arguments, "--exec", "cat >> out; test $(wc -l < out) -lt 6") as running:
         assert running.wait(PATIENCE) == 1
     assert tail.rows() == [1, 2, 3, 4, 5, 6]
-    assert numbers(tail(*arguments)) == [4, 5, 6, 7, 8, 9, 10]  # a batch that failed comes again
+    assert numbers(tail(*arguments)) == [4, 5, 6, 7, 8, 9, 10]  # the batch that failed comes again
     fresh.execute("ALTER TABLE parts DETACH PARTITION parts_1")
     fresh.execute("DROP TABLE parts_1")
     fresh.execute("INSERT INTO parts VALUES ('k', 11)")
@@ -289,7 +289,7 @@ def size_of(tail: Tail) -> int:
 
 
 def killed_by_its_command(tail: Tail, *arguments: str) -> str:
-    """A run that is killed after its rows have arrived and before the position has moved; returns the rows."""
+    """Kill a run after its rows have arrived, and before the position has moved; returns the rows."""
     got = tail.folder / "got"
     got.unlink(missing_ok=True)
     arguments = arguments or ("events", "--position", "p")
@@ -386,7 +386,7 @@ def test_a_second_signal_does_not_wait(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 20_000)
     with tail.started("events", "--position", "p", "--batch-rows", "20k") as running:
         wait_for(lambda: (tail.folder / "p").exists() and b'"batch"' in (tail.folder / "p").read_bytes())
-        for number in (signal.SIGINT, signal.SIGTERM):  # two of one kind may arrive as one
+        for number in (signal.SIGINT, signal.SIGTERM):  # two signals of one kind may arrive as one
             running.send_signal(number)
         assert running.wait(PATIENCE) == 130
     assert numbers(tail("events", "--position", "p")) == list(range(1, 20_001))

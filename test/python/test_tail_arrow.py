@@ -1,4 +1,4 @@
-"""inorder tail --format arrow: one stream of Arrow with each row once, into any output."""
+"""inorder tail --format arrow: one stream of Arrow, with each row once, into any kind of output."""
 
 from contextlib import closing
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_a_feed_a_command_and_frames(fresh: Connection, tail: Tail) -> None:
 
 
 def test_labels_of_enums(fresh: Connection, tail: Tail) -> None:
-    """Schema and labels come once, before the batches."""
+    """The schema and the labels come once, before the batches."""
     fresh.execute("CREATE TYPE mood AS ENUM ('sad', 'fine')")
     fresh.execute("ALTER TABLE events ADD m mood DEFAULT 'fine'")
     insert(fresh, 25)
@@ -63,7 +63,7 @@ def test_labels_of_enums(fresh: Connection, tail: Tail) -> None:
 
 
 def test_a_type_that_is_made_during_a_run(fresh: Connection, tail: Tail) -> None:
-    """The driver learns about types when it connects."""
+    """The driver learns the types only when it connects."""
     insert(fresh, 1)
     with tail.started(*FILES, "--follow") as running:
         wait_for(lambda: list(tail.folder.glob("d/*.parquet")))
@@ -80,12 +80,12 @@ def in_files(folder: Path) -> list[int]:
 
 
 def test_a_conflict_or_a_lost_connection_is_tried_again(fresh: Connection, tail: Tail) -> None:
-    """The driver's connection is terminated, while the session's continues."""
+    """Only the connection of the driver is terminated, not that of the session."""
     killing = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'inorder' "
     killing += "AND datname = 'tail' AND (query = 'COMMIT' OR query LIKE 'COPY (%')"
     with tail.started(*FILES, "--follow", "--interval", "10ms") as running:
         insert(fresh, 2)
-        wait_for(lambda: in_files(tail.folder) != [])  # a connection that ends while the run starts is an error
+        wait_for(lambda: in_files(tail.folder) != [])  # before that, a lost connection is an error
         for first in range(3, 40, 2):
             insert(fresh, 2, first)
             fresh.execute(killing.encode())
@@ -108,7 +108,10 @@ def test_no_transaction_is_open_while_another_program_is_waited_for(sink: type[S
 def test_the_next_batch_is_looked_for_while_one_is_read(
     fresh: Connection, cluster: Cluster, tail: Tail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before its connection has locked the table, asking ahead could deadlock with a change of the table."""
+    """A batch may be asked for ahead only after the connection has locked the table.
+
+    Before, a change of the table could deadlock with it.
+    """
     begin, begun, ahead, delivered = reader.Connection.hold, list[bool](), list[bool](), list[int]()
 
     def begin_alone(self: reader.Connection, *arguments: object) -> None:
@@ -131,6 +134,6 @@ def test_the_next_batch_is_looked_for_while_one_is_read(
             source.is_behind = len(delivered) == count + batch.full
             source.finish(batch, None)
             if len(delivered) == 25:
-                insert(fresh, 1, 26)  # rows found ahead of a batch that was not full are not trusted
+                insert(fresh, 1, 26)  # a batch that was found ahead is not used if the batch before was not full
         source.close()
     assert (delivered, ahead, begun) == (list(range(1, 27)), [False, True, True, False], [True] * 4)

@@ -1,4 +1,4 @@
-"""The output of inorder tail into a command or a pipe: whole batches or nothing, whichever process is killed."""
+"""Output of inorder tail into a command or a pipe: whole batches or nothing, whatever process is killed."""
 
 import json
 import os
@@ -36,7 +36,7 @@ NOTE = (
 
 @pytest.fixture
 def quick(tail: Tail) -> Iterator[Tail]:
-    """The tool in a folder in memory, where it waits for no disk."""
+    """The tool with its files in memory, so that it does not wait for a disk."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         tail.folder = Path(folder)
@@ -44,7 +44,7 @@ def quick(tail: Tail) -> Iterator[Tail]:
 
 
 def killed_everywhere(tail: Tail, kind: str, *arguments: str) -> range:
-    """Kill runs at their system calls, twice, then run to the end; returns the numbers of the points."""
+    """Kill runs at their system calls, each run twice, and then let it end; returns the numbers of the calls."""
     every = 1 if LONG_RUN else 30
     done = subprocess.run(
         [sys.executable, str(KILL_POINTS), kind, str(every), "tail", *arguments, "--batch-rows", str(BATCH_ROWS)],
@@ -61,7 +61,8 @@ def test_killed_at_each_step_into_a_file(quick: Tail, fresh: Connection) -> None
     for number in points:
         assert quick.rows(f"out{number}") == list(range(1, ROWS + 1))
     names = [path.name for path in quick.folder.iterdir()]
-    # A killed run may leave a partial file with a name. Nobody removes it, because it could belong to somebody else.
+    # A killed run may leave a partial file with a name. The file is not removed, because it could belong to another
+    # user.
     left = [name for name in names if re.fullmatch(r"p[0-9]+\.[0-9a-f]{8}\.partial", name)]
     assert {name.rstrip("0123456789") for name in {*names} - {*left}} <= {"out", "p"} and len(left) < len(points) / 4
 
@@ -85,7 +86,10 @@ def test_killed_at_each_step_with_a_command(quick: Tail, fresh: Connection) -> N
 
 
 def check_notes(path: Path) -> None:
-    """Check the lines of NOTE: rows and bytes as in the environment; a batch repeats only directly after itself."""
+    """Check the lines written by NOTE: rows and bytes agree with the environment.
+
+    A batch repeats only directly after itself.
+    """
     notes = [line.split() for line in path.read_text().splitlines()]
     names = [name for at, (name, *_) in enumerate(notes) if at == 0 or name != notes[at - 1][0]]
     assert len(names) == len(set(names)) == ROWS // BATCH_ROWS
@@ -94,7 +98,7 @@ def check_notes(path: Path) -> None:
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
 def test_a_kill_while_a_batch_is_read_starts_no_command(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
-    """The command would take the end of the input for the end of the batch, as COPY does."""
+    """A command would take the end of its input for the end of the batch, as COPY does."""
     insert(fresh, 6_000)
     fresh.execute("SELECT feed_create('f', 'events')")
     arguments = (*source, "--batch-rows", "1M", "--exec", "cat >> got")
@@ -153,19 +157,19 @@ def test_a_service_that_is_stopped_ends_no_batch_early(tail: Tail, fresh: Connec
     assert numbers(tail("events", "--position", "p")) == list(range(6_001, 10_001))
 
 
-# The code on the page.
+# The example of docs/tail.md.
 EXAMPLE = python_with("docs/tail.md", "sys.stdin.buffer")
 
 
 class Frames:
-    """A reader of frames that remembers the last name, as in docs/tail.md."""
+    """A reader of frames, by the example. It remembers the name of the last batch."""
 
     def __init__(self) -> None:
         self.last = ""
         self.rows: list[int] = []
 
     def read(self, stream: bytes) -> bool:
-        """Read the batches of a stream; True if the last one was whole."""
+        """Read the batches of a stream; true if the last batch was whole."""
 
         def load(rows: bytes, batch: str) -> None:
             lines = rows.decode().splitlines()
@@ -260,7 +264,7 @@ def test_a_batch_that_is_read_again_is_of_one_kind(tail: Tail, fresh: Connection
         "cat > part && mv part got",
     )  # fmt: skip
     with tail.started(*arguments, held_after=[100_000]) as running:
-        # A session that sends the error of its end to a client that is stopped waits for it, until it is ended again.
+        # The session may wait to send its last error to the stopped client. It then must be terminated again.
         ending = ("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = 'tail' "
                   "AND pid <> pg_backend_pid()")  # fmt: skip
         wait_for(lambda: value(fresh, ending) == 0)

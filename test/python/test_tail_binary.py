@@ -1,4 +1,4 @@
-"""inorder tail --format binary: the output of COPY for the same rows, byte for byte."""
+"""inorder tail --format binary writes the same bytes as COPY for the same rows."""
 
 import os
 
@@ -42,7 +42,7 @@ def test_a_feed_and_a_command(fresh: Connection, tail: Tail) -> None:
 
 @pytest.mark.parametrize("form", ["csv", "binary"])
 def test_generated_columns_are_read_back_as_the_manual_says(fresh: Connection, tail: Tail, form: str) -> None:
-    """COPY accepts no value of a generated column, and CREATE TABLE … (LIKE …) makes a plain column of it."""
+    """COPY accepts no values for a generated column. CREATE TABLE … (LIKE …) makes it a plain column."""
     run(fresh, "CREATE TABLE g (xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, n int, "
                "twice int GENERATED ALWAYS AS (2 * n) STORED, PRIMARY KEY (n))", "CREATE INDEX ON g (xact)",
         "SELECT feed_enable('g')", "INSERT INTO g (n) VALUES (1), (2)", "CREATE TABLE copy (LIKE g)")  # fmt: skip
@@ -59,7 +59,7 @@ def test_generated_columns_are_read_back_as_the_manual_says(fresh: Connection, t
 
 @pytest.mark.parametrize("form", ["csv", "binary", "arrow"])
 def test_rows_of_another_form_do_not_follow_in_a_pipe(fresh: Connection, tail: Tail, form: str) -> None:
-    """A reader could not find where the rows begin."""
+    """The reader of the pipe could not tell where these rows begin."""
     insert(fresh, 3)
     with tail.started("events", "--position", "p", "--format", form, "--follow") as running:
         assert running.stdout and running.stderr

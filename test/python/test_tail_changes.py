@@ -1,4 +1,4 @@
-"""inorder tail and inorder count while others change the table, under the user's settings, with conflicts."""
+"""inorder tail and inorder count while other sessions change the table, with conflicts, under the user's settings."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ ISOLATIONS = ("read committed", "repeatable read", "serializable")
 
 
 class Writer:
-    """Inserts rows 1, 2, 3… in small transactions."""
+    """Inserts rows 1, 2, 3, … in small transactions."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn, self.rows = dsn, 0
@@ -112,7 +112,7 @@ SETTINGS = {
     "quote_all_identifiers": "on", "array_nulls": "off", "standard_conforming_strings": "off",
     "transform_null_equals": "on", "row_security": "off", "xmlbinary": "hex", "enable_indexscan": "off",
 }  # fmt: skip
-# All versions have this setting; 19 accepts only the standard value.
+# All versions have this setting, but 19 accepts only its standard value.
 UNCHANGEABLE = "standard_conforming_strings"
 
 
@@ -126,7 +126,7 @@ def odd_settings(fresh: Connection) -> None:
 
 @contextmanager
 def hidden_operators(connection: Connection) -> Iterator[None]:
-    """An operator and a function that a search_path could find instead of the server's."""
+    """Operators that the search_path finds instead of operators of the server."""
     connection.execute("""
         CREATE SCHEMA wrong;
         CREATE FUNCTION wrong.never(name, name) RETURNS boolean LANGUAGE sql AS 'SELECT false';
@@ -164,7 +164,7 @@ def test_nothing_is_left_to_settings(tail: Tail, fresh: Connection, odd_settings
 
 
 def test_nothing_of_changes_is_left_to_settings(tail: Tail, fresh: Connection, odd_settings: None) -> None:
-    """Settings may change the meaning of a backslash in a name."""
+    """Some settings change the meaning of a backslash in a name."""
     fresh.execute(r"""CREATE TABLE "a\101'" (id int PRIMARY KEY)""")
     fresh.execute(r"""SELECT changes_enable('"a\101''"')""")
     with hidden_operators(fresh):
@@ -187,7 +187,7 @@ def test_a_session_leaves_nothing_to_defaults(cluster: Cluster, isolation: str) 
                 assert value(session.connection, "SHOW search_path") == "pg_catalog, pg_temp"
             for name, kept in (("search_path", '"$user", public'), ("row_security", "on")):
                 shown_path = psycopg.Connection.execute(session.connection, f"SHOW {name}".encode()).fetchall()
-                assert shown_path == [(kept,)]  # in the session, outside of its transactions
+                assert shown_path == [(kept,)]  # the setting of the session outside of transactions
             session.close()
     finally:
         with connect(cluster.dsn) as other:
@@ -207,7 +207,7 @@ CONFLICTS = ("40001", "40P01")
 
 
 def failing(connection: Connection, table: str, code: str, times: int) -> None:
-    """Let changes of a state table fail this number of times, like a conflict with another session."""
+    """Let so many changes of a state table fail, as after a conflict with another session."""
     connection.execute(FAILING.format(table=table, code=code, times=times).encode())
 
 
@@ -275,7 +275,7 @@ def test_an_error_about_the_object_ends_it(tail: Tail, fresh: Connection, follow
 
 
 def rows_there(tail: Tail, form: str) -> list[int]:
-    """The column n of an output, in which no row and no file may be incomplete."""
+    """The values of the column n in an output. No row and no file of the output may be incomplete."""
     if form == "parquet":
         assert [path.name for path in (tail.folder / "out").iterdir() if path.suffix == ".partial"] == []
         tables = [parquet.read_table(path) for path in (tail.folder / "out").glob("*.parquet")]
@@ -285,9 +285,9 @@ def rows_there(tail: Tail, form: str) -> list[int]:
 
 @pytest.mark.parametrize("form", ["json", "parquet"])
 def test_an_error_within_a_batch_leaves_nothing_of_it(tail: Tail, fresh: Connection, form: str) -> None:
-    """The position is unchanged; once the cause is removed, the run completes."""
+    """The position does not move. After the cause was removed, a new run completes."""
     fresh.execute("CREATE TYPE mood AS ENUM ('sad', 'fine')")
-    fresh.execute("CREATE TYPE holder AS (m mood)")  # labels of a plain enum are in the schema of Arrow
+    fresh.execute("CREATE TYPE holder AS (m mood)")  # for a plain enum, Arrow has the labels in the schema
     fresh.execute("ALTER TABLE events ADD h holder DEFAULT '(fine)'")
     insert(fresh, 4000)
     fresh.execute("INSERT INTO events (n, h) VALUES (4001, '(sad)')")
@@ -303,7 +303,7 @@ def test_an_error_within_a_batch_leaves_nothing_of_it(tail: Tail, fresh: Connect
         delivered = rows_there(tail, form)
         assert delivered == list(range(1, 1 + (end or len(delivered))))
         if code:
-            assert len(delivered) in (1000, 4000)  # whole batches before it: full ones are joined in a file
+            assert len(delivered) in (1000, 4000)  # whole batches; full batches are joined in a file
             fresh.execute("INSERT INTO pg_enum VALUES (%s, %s, %s, 'sad')", label)
 
 
@@ -332,7 +332,7 @@ def test_a_large_value_takes_twice_its_text(tail: Tail, fresh: Connection, outpu
 
 @pytest.mark.parametrize("source", ["table", "feed"])
 def test_a_row_of_more_than_a_gigabyte_as_text(tail: Tail, fresh: Connection, source: str) -> None:
-    """540 MB of bytea; the row is named, and binary has it."""
+    """A row has 540 MB of bytea. The error names the row, and the format binary has the row."""
     fresh.execute("CREATE TABLE big (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), b bytea)")
     fresh.execute("ALTER TABLE big ALTER b SET COMPRESSION pglz; SELECT feed_create('f', 'big')")
     for size in (1, 540_000_000, 1):

@@ -1,4 +1,4 @@
-"""The connections of inorder tail: their number after reconnects, and poolers."""
+"""Connections of inorder tail: their number after the tool has reconnected, and connections through poolers."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ FORMATS = ("json", "csv", "binary", "arrow", "parquet")
 
 
 class Counted:
-    """A stand-in for the parts of a run, whose session is terminated at each pause."""
+    """Stands for parts of a run. At each pause it terminates the session of the run."""
 
     def __init__(self, database: Connection) -> None:
         self.database, self.connections, self.files = database, list[int](), list[int]()
@@ -43,7 +43,7 @@ class Counted:
         return int(value(self.database, OURS))
 
     def pause(self, delivery: Delivery) -> None:
-        with suppress(AssertionError):  # a session that was closed may still end
+        with suppress(AssertionError):  # a closed session may need a moment to end
             wait_for(lambda: self.number() <= max(self.connections[1:2], default=self.number()))
         self.connections.append(self.number())
         self.files.append(len(os.listdir("/proc/self/fd")))
@@ -81,7 +81,7 @@ def test_reconnects_leave_no_connection(
 def behind(fresh: Connection, cluster: Cluster, tmp_path: Path, shared_folder: Path) -> Iterator[Tail]:
     """Runs through a pooler in transaction mode, which gives each transaction one of two server sessions.
 
-    The role has the path that the driver of Arrow needs; the pooler would not take it from the client.
+    The driver of Arrow needs a search_path that the pooler would not accept from the client, so the role has it.
     """
     fresh.execute("ALTER ROLE postgres IN DATABASE tail SET search_path = pg_catalog, pg_temp")
     with pooler.pooled(cluster, shared_folder, more="server_round_robin = 1\nmin_pool_size = 2\n") as port:
@@ -136,7 +136,7 @@ print(lines)
 
 
 def test_standard_error_is_that_of_the_process(fresh: Connection, cluster: Cluster) -> None:
-    """Standard error is not replaced while rows are read in another thread, and the server writes nothing there."""
+    """Reading rows in another thread does not replace standard error, and no message of the server goes there."""
     insert(fresh, 3)
     batch = value(fresh, "SELECT to_jsonb(reader_next_batch('events', reader_start('events')))::text")
     done = subprocess.run(
@@ -151,7 +151,7 @@ SHOWN = """SELECT pg_catalog.string_agg(s.setting, ' ')::pg_catalog.text FROM pg
 
 
 def test_timeouts_of_the_role_are_not_those_of_a_read(fresh: Connection, cluster: Cluster) -> None:
-    """Every connection that reads disables them in its transactions; so does the session that prepares a table."""
+    """Each connection that reads disables the timeouts in its transactions. So does the session of inorder prepare."""
     names = [name for name, first in TIMEOUTS.items() if fresh.info.server_version >= first]
     for name in names:
         fresh.execute(f"ALTER DATABASE tail SET {name} = '10min'".encode())

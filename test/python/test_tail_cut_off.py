@@ -1,4 +1,4 @@
-"""Reads of inorder tail that the server cuts off: the next batches are smaller, and each run gets further."""
+"""The server cuts off reads of inorder tail: the next batches are smaller, and each run gets further."""
 
 import os
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from inorder.tail.source import Batch
 pytestmark = pytest.mark.server
 
 ROWS, FIRST, MOST = 4000, 500, 1000
-# More rows than the server sends before a client has read: it is still reading when the first arrives.
+# Rows that are too wide to be sent at once: the server still sends rows when the client gets the first of them.
 WIDE = "INSERT INTO {} SELECT {}, n, repeat('x', 2000) FROM generate_series(1, %s) AS n"
 BY_ROW = f"DO $$ BEGIN FOR n IN 1 .. {ROWS} LOOP INSERT INTO kept VALUES (n, n, repeat('x', 2000)); END LOOP; END $$"
 END = """SELECT pg_{}_backend(pid) FROM pg_stat_activity
@@ -30,7 +30,7 @@ END = """SELECT pg_{}_backend(pid) FROM pg_stat_activity
 
 
 class Cut:
-    """Ends each read of more rows than ``most``, when its first rows have come."""
+    """Ends each read of more than ``most`` rows after its first rows have come."""
 
     def __init__(self, server: Connection, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.server, self.how, self.most = server, how, MOST
@@ -74,7 +74,7 @@ def wide(fresh: Connection) -> Connection:
 
 
 def keys(path: Path) -> list[int]:
-    """The column n of the rows in a file. Lines without a row, whose n is null, are left out."""
+    """The values of the column n in a file. Lines without a row, whose n is null, are left out."""
     texts = [line.split(b'"n":')[1].split(b",")[0] for line in path.read_bytes().splitlines()]
     return sorted(int(n) for n in texts if n != b"null")
 
@@ -92,7 +92,7 @@ def requested(wide: Connection, cluster: Cluster, folder: Path, kind: str) -> Re
     if kind == "changes":
         wide.execute("CREATE TABLE kept (id int PRIMARY KEY, n int, body text); SELECT changes_enable('kept')")
         with standard_output(folder / "out"):
-            run(request, lambda _: None)  # all of the table, in one batch
+            run(request, lambda _: None)  # the whole table in one batch
         wide.execute(BY_ROW.encode())
     return request
 
@@ -112,7 +112,7 @@ def test_batches_for_a_file_shrink_and_grow_again(
 
 
 class OneShard:
-    """A stand-in for the catalog of Citus: a table with one shard."""
+    """Stands for the catalog of Citus: a table that has one shard."""
 
     def __init__(self, session: Session, name: str) -> None:
         self.table = session.table(name)
@@ -144,7 +144,7 @@ def test_batches_that_somebody_sees_shrink_before_he_does(
         f"{cluster.dsn} dbname=tail", "events", tmp_path / "p", None, output=output, batch_rows=ROWS, **sink
     )
     if output in ("arrow", "parquet"):
-        cut.most = 3 * MOST  # the driver has read 4 MB when it returns the first row
+        cut.most = 3 * MOST  # the driver returns the first row after it has read 4 MB
     cut.run(request, tmp_path / "out")
     assert cut.asked[:2] == [ROWS, ROWS // 2]
     assert rows_in(tmp_path, output) == ROWS
@@ -167,7 +167,7 @@ def rows_in(folder: Path, output: str) -> int:
 def test_each_run_gets_further_if_its_session_is_ended(
     wide: Connection, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """The next run begins with a single batch, not with the batch that was joined of several."""
+    """The next run begins with a single batch, not with the batch that joined several."""
     request = requested(wide, cluster, tmp_path, kind)
     cut = Cut(wide, "terminate", monkeypatch)
     for number in range(1, 4):

@@ -1,4 +1,7 @@
-"""inorder tail --order-by: in the order of a column, even if a transaction got its number long before it wrote."""
+"""inorder tail --order-by delivers rows in the order of a column.
+
+The order is kept even if a transaction got its number long before it wrote.
+"""
 
 import json
 
@@ -14,7 +17,7 @@ pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 @pytest.fixture
 def ordered(fresh: Connection) -> Connection:
-    """A table with a column whose number is drawn when a row is written."""
+    """A table with a column whose value is drawn when a row is written."""
     fresh.execute('ALTER TABLE events ADD "s q" bigint GENERATED ALWAYS AS IDENTITY')
     fresh.execute('CREATE INDEX ON events ("s q")')
     return fresh
@@ -36,7 +39,7 @@ def test_rows_come_in_the_order_of_the_column(tail: Tail, ordered: Connection) -
 
 
 def test_a_set_that_was_begun_is_finished_first(tail: Tail, ordered: Connection) -> None:
-    """The next run finishes the set, even with a batch that is not full, and then delivers later transactions."""
+    """The next run finishes the set, even by a batch that is not full. Later transactions come after that."""
     write(ordered, *range(1, 8))
     failing = ("--exec", "cat >> got; test $(wc -l < got) -ne 6")
     options = ("events", "--position", "p", "--order-by", "s q", "--batch-rows", "3")

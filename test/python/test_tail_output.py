@@ -1,4 +1,4 @@
-"""inorder tail into a file: each row once, even if the file is moved, copied, rotated or restored; or an error."""
+"""inorder tail into a file that is moved, copied, rotated or restored: each row comes once, or there is an error."""
 
 import os
 import random
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.server
 
 EVENTS = ("events", "--position", "p")
 LARGE = (*EVENTS, "--batch-rows", "5k")
-HALF = 100_000  # bytes: about half of such a batch
+HALF = 100_000  # number of bytes, about half of such a batch
 
 
 def half_a_batch(tail: Tail, *arguments: str, to: str = "out") -> None:
@@ -67,7 +67,10 @@ def test_a_file_is_known_on_another_file_system(tail: Tail, fresh: Connection, e
 
 @contextmanager
 def mounted(image: Path, place: Path) -> Iterator[int]:
-    """A file system in a file. Its loop device stays in use, so the next file system gets another device number."""
+    """A file system in a file.
+
+    Its loop device stays in use, so that the next file system gets another device number.
+    """
     device = subprocess.run(["losetup", "--show", "-f", image], check=False, capture_output=True, text=True)
     if device.returncode:
         pytest.skip("no loop device to be had")
@@ -143,7 +146,10 @@ def test_rotation_under_a_run(tail: Tail, fresh: Connection) -> None:
 
 @pytest.mark.parametrize("create", [True, False])
 def test_rotation_of_half_a_batch_is_refused(tail: Tail, fresh: Connection, create: bool) -> None:
-    """The new file would have the whole batch, and the old file half of it; the error says how to complete it."""
+    """The new file would have the whole batch, and the former file half of it.
+
+    The HINT tells how to complete the batch.
+    """
     insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
     (tail.folder / "out").rename(tail.folder / "out.1")
@@ -186,7 +192,7 @@ def test_copytruncate_is_noticed(tail: Tail, fresh: Connection) -> None:
 
 
 def unmarked(tail: Tail, *arguments: str) -> tuple[int, str]:
-    """Exit code and messages of a run into a file of another owner, such as one that systemd has opened by append:."""
+    """The exit code and the messages of a run into a file of another owner, as opened by systemd for "append:"."""
     environment = tail.environment | {preloaded.UNMARKED: "yes"}
     with (tail.folder / "out").open("ab") as out:
         running = preloaded.Run(["tail", *arguments], tail.folder, environment, out, subprocess.PIPE)
@@ -198,7 +204,7 @@ def unmarked(tail: Tail, *arguments: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize("follow", [(), ("--follow",)])
 def test_copytruncate_of_a_file_that_cannot_be_marked(tail: Tail, fresh: Connection, follow: tuple[str, ...]) -> None:
-    """The file is identified by its inode; a message says so once."""
+    """The file is identified by its inode. A message reports that once."""
     insert(fresh, 10)
     code, said = unmarked(tail, *EVENTS)
     assert (code, tail.rows()) == (0, list(range(1, 11)))
@@ -216,7 +222,10 @@ def test_copytruncate_of_a_file_that_cannot_be_marked(tail: Tail, fresh: Connect
 
 
 def test_a_new_file_with_the_inode_of_the_former(tail: Tail, fresh: Connection) -> None:
-    """If the file system distinguishes files of the same number, it is not taken for a file that was emptied."""
+    """The new file must not be taken for a former file that was emptied.
+
+    This requires a file system that distinguishes two files with one inode number.
+    """
     insert(fresh, 10)
     unmarked(tail, *EVENTS)
     (tail.folder / "out").unlink()
@@ -239,7 +248,10 @@ def test_copytruncate_under_a_feed_is_noticed(tail: Tail, fresh: Connection) -> 
 
 @pytest.mark.parametrize("feed", [False, True])
 def test_rows_of_other_columns_do_not_follow_a_header(tail: Tail, fresh: Connection, feed: bool) -> None:
-    """Under the former header, values would seem to belong to other columns, even if their number is the same."""
+    """Values below the former header would seem to belong to other columns.
+
+    This holds even if the number of columns is the same.
+    """
     fresh.execute("SELECT feed_create('f', 'events')")
     csv = (*(("--feed", "f") if feed else EVENTS), "--format", "csv")
     changes = (
@@ -326,7 +338,10 @@ def test_the_first_batch_goes_to_no_file_of_others(tail: Tail, fresh: Connection
 
 
 def test_half_a_batch_in_a_file_keeps_other_sinks_away(tail: Tail, fresh: Connection) -> None:
-    """Another sink would get a batch of which the file keeps a half. Without such a batch, sinks may alternate."""
+    """The other sink would get a whole batch, of which the file has a half.
+
+    Between whole batches, sinks may alternate.
+    """
     insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
     assert "the last batch is unfinished in a file, and standard output is not that file" in tail(*EVENTS, code=2)
@@ -387,7 +402,7 @@ def test_a_file_is_not_written_over(tail: Tail, fresh: Connection) -> None:
 
 
 def test_messages_are_no_rows(tail: Tail, fresh: Connection) -> None:
-    """Messages would be among the rows in the file, where 2>&1 sends them."""
+    """2>&1 would write messages among the rows of the file."""
     insert(fresh, 5)
     tail.appended(*EVENTS)
     with (tail.folder / "out").open("ab") as stream:
@@ -402,7 +417,7 @@ def test_messages_are_no_rows(tail: Tail, fresh: Connection) -> None:
 
 
 def test_a_file_that_is_removed(tail: Tail, fresh: Connection) -> None:
-    """Rows would go to a file that nobody can find: the run ends, and they come again."""
+    """The rows would go to a file without a name. The run ends, and the rows come again."""
     insert(fresh, 5)
     out = tail.folder / "out"
     with tail.started(*EVENTS, "--follow", "--interval", "10ms", to="out") as running:
@@ -416,13 +431,13 @@ def test_a_file_that_is_removed(tail: Tail, fresh: Connection) -> None:
 
 
 def test_without_room_a_file_ends_where_the_position_says(tail: Tail, fresh: Connection) -> None:
-    """However little of a batch or its header was written, no row is cut, and none comes twice."""
+    """However little of a batch or its header can be written, no row is cut off, and none comes twice."""
     insert(fresh, 4_000)
     for form in ("json", "csv"):
         arguments = ("events", "--format", form, "--batch-rows", "1500", "--position")
         tail.appended(*arguments, "whole", to=f"{form} whole")
         whole = (tail.folder / f"{form} whole").read_bytes()
-        # A position takes 2,000 bytes, the first block of rows more than 3,000.
+        # A position takes 2,000 bytes, and the first block of rows more than 3,000 bytes.
         rooms = (3_000, len(whole) // 2, len(whole) - 1)
         for room in rooms if LONG_RUN or form == "csv" else rooms[:1]:
             name = f"{form} {room}"
@@ -436,14 +451,14 @@ def test_without_room_a_file_ends_where_the_position_says(tail: Tail, fresh: Con
 
 
 def test_without_room_for_the_position_a_file_is_as_before(tail: Tail, fresh: Connection) -> None:
-    """A batch that has arrived is taken back if its position cannot be saved."""
+    """If the position of a batch cannot be saved, the batch is cut off the file again."""
     insert(fresh, 3)
     tail.appended(*EVENTS)
     before = (tail.folder / "out").read_bytes()
     insert(fresh, 3, 4)
     with tail.started(*EVENTS, to="out", held_after=[1]) as running:
         assert (tail.folder / "out").read_bytes() != before
-        resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (100, 100))  # the position takes more
+        resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (100, 100))  # the position takes more than 100 bytes
         running.send_signal(signal.SIGCONT)
         assert running.wait(PATIENCE) == 1, running.stderr and running.stderr.read()
     assert (tail.folder / "out").read_bytes() == before
@@ -455,7 +470,7 @@ def test_what_was_accepted_stays_where_nothing_is_written(tail: Tail, fresh: Con
     with (tail.folder / "out").open("a") as out:
         out.write('{"n": 0}\n')
     insert(fresh, 3, 4)
-    room = (tail.folder / "p").stat().st_size // 2  # enough for the rows, but not for the position
+    room = (tail.folder / "p").stat().st_size // 2  # enough for the rows, not for the position
     assert "cannot write p, which is unchanged" in tail.without_room(room, *EVENTS, "--accept-output", to="out")
     assert tail.rows() == [1, 2, 3, 0]
 
@@ -485,7 +500,7 @@ def is_longer(path: Path, than: int) -> bool:
 
 
 def test_killed_at_any_moment_a_csv_file_has_each_row_once(tail: Tail, fresh: Connection) -> None:
-    """The header is removed, too."""
+    """A kill before the first rows are complete must not leave a second header."""
     csv, out = (*EVENTS, "--format", "csv"), tail.folder / "out"
     for first in range(1, 4000, 500):
         insert(fresh, 500, first)

@@ -1,4 +1,4 @@
-"""inorder tail --format parquet: a file for each batch, with the values that the server has."""
+"""inorder tail --format parquet: one file for each batch, with the same values as on the server."""
 
 import os
 from functools import partial
@@ -64,7 +64,7 @@ def test_a_repeated_batch_replaces_its_file(fresh: Connection, tail: Tail) -> No
     (path,) = (tail.folder / "out").glob(FILES)
     assert rows(tail.folder) == [1, 2, 3]
     (elsewhere := tail.folder / "elsewhere").touch()
-    (tail.folder / "out" / f".{path.stem}.partial").symlink_to(elsewhere)  # nothing is written through it
+    (tail.folder / "out" / f".{path.stem}.partial").symlink_to(elsewhere)  # the link must not be followed
     with path.open() as before:
         tail(*run)
         assert not os.path.samestat(os.fstat(before.fileno()), path.stat()) and elsewhere.stat().st_size == 0
@@ -96,12 +96,12 @@ def test_a_table_of_one_column(fresh: Connection, tail: Tail) -> None:
 
 
 def test_another_reader_is_refused(fresh: Connection, tail: Tail) -> None:
-    """Files of two readers would be mixed, and a reader that starts again would write rows twice."""
+    """Files of two readers would be mixed. A reader that starts again would write rows a second time."""
     insert(fresh, 3)
     tail(*RUN)
     assert f"not of the position file {tail.folder.resolve() / 'q'}" in tail(*RUN[:2], "q", *RUN[3:], code=2)
     (tail.folder / "p").unlink()
-    for _ in range(2):  # a refused run saves no position with which the next one would continue
+    for _ in range(2):  # a refused run must not save a position: the next run would continue from it
         assert "rows would be there twice" in tail(*RUN, code=2)
     assert rows(tail.folder) == [1, 2, 3]
     (tail.folder / "out" / ".inorder").write_bytes(b"\xff")
@@ -164,7 +164,10 @@ def test_a_file_of_another_feed_stays(fresh: Connection, tail: Tail) -> None:
 
 
 def test_files_of_a_size(fresh: Connection, tail: Tail) -> None:
-    """The first file has a guessed number of rows, each further one as many as the previous size suggests."""
+    """The number of rows in the first file is a guess.
+
+    For each further file, it follows from the size of the file before.
+    """
     for first in range(1, 60_001, 1000):
         insert(fresh, 1000, first)
     tail(*RUN, "--batch-rows", "1000", "--target-file-size", "200kB")
@@ -195,7 +198,7 @@ def test_a_batch_that_ends_with_a_group_of_rows(tmp_path: Path, monkeypatch: pyt
 
 
 def test_without_room_a_directory_is_as_before(fresh: Connection, tail: Tail) -> None:
-    """Closing the file that could not be written causes no second error, either."""
+    """Closing the file that could not be written must not cause a second error."""
     insert(fresh, 4_000)
     message = tail.without_room(20_000, *RUN)
     assert "cannot write out/" in message and "File too large" in message, message

@@ -1,4 +1,4 @@
-"""The position file of inorder tail: complete or missing, and checked before it is used."""
+"""The position file of inorder tail is complete or missing, and is checked before it is used."""
 
 import errno
 import fcntl
@@ -50,7 +50,7 @@ def position_of(**parts: object) -> bytes:
 
 
 def pending(**parts: object) -> bytes:
-    """A valid file with a batch, and variants of that."""
+    """A valid file with an unfinished batch, with some parts replaced."""
     return changed(pending={"batch": BATCH, "after": AFTER, "start": None} | parts)
 
 
@@ -118,7 +118,7 @@ def test_a_save_is_whole_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_save_that_is_not_known_to_last_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An output file is cut to the position on disk, rather than to the one that this process expected."""
+    """An output file is cut off at the position that is on disk, not at the one that this process expected."""
     with PositionFile(tmp_path / "p") as file:
         assert file.kept(decode) is None
         file.save(changed())
@@ -158,7 +158,7 @@ def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytes
 def test_a_file_that_is_replaced_or_removed_before_its_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
 ) -> None:
-    """Otherwise a run would lock a file without a name, and the next run the file with the name."""
+    """Otherwise this run would lock a file without a name, and the next run the file with the name."""
     path, newer, lock = tmp_path / "p", tmp_path / "newer", files.lock_file
     for each in (path, newer):
         each.write_bytes(NEW)
@@ -179,7 +179,7 @@ def test_a_file_that_is_replaced_or_removed_before_its_lock(
 def test_no_file_of_another_name_is_touched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless_files: bool
 ) -> None:
-    """Files with similar names may be positions of other readers, for instance p.partial."""
+    """A file with a similar name, for example p.partial, may be the position of another reader."""
     if not nameless_files:
         monkeypatch.setattr(os, "open", without_nameless_files)
     neighbours = {tmp_path / name for name in ("p.partial", f"p.{os.getpid()}.partial", "p.tmp", "p~", ".p")}
@@ -268,13 +268,13 @@ def test_a_position_file_that_is_none(tail: Tail, fresh: Connection) -> None:
 def test_no_link_that_another_user_planted_is_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_nameless: bool
 ) -> None:
-    """The link is beside the file, with a guessed name, or replaces a file that was not a link before."""
+    """The link is next to the file and has a guessed name, or it has replaced the file itself."""
     monkeypatch.setattr(secrets, "token_hex", lambda _bytes: "guessed")
     target = tmp_path / "p"
     planted, elsewhere = tmp_path / "p.guessed.partial", tmp_path / "elsewhere"
     with PositionFile(target) as file:
         if not has_nameless:
-            monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)  # as if there were none
+            monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)  # as if there were no nameless files
         writes: list[Callable[[], None]] = [
             partial(file.save, b"content"), partial(files.write_whole, target, "text"),
             partial(files.require_writable, target),

@@ -1,4 +1,4 @@
-"""inorder tail and inorder count over restarts and crashes of the server, with writers that wait for no disk."""
+"""inorder tail and inorder count while the server restarts or crashes, with writers that do not wait for a disk."""
 
 import collections
 import signal
@@ -34,8 +34,8 @@ pytestmark = pytest.mark.server
 LAZY = SETTINGS | {"shared_buffers": "64MB"} | UNFLUSHED
 CRASHES = 20 if LONG_RUN else 3
 WRITERS = 4
-ROWS = 40_000  # in one batch: 2.3 MB
-BEGUN, MOST = 100_000, 2_000_000  # bytes of the batch; between these limits is the part in the socket
+ROWS = 40_000  # number of rows in one batch of 2.3 MB
+BEGUN, MOST = 100_000, 2_000_000  # the run is held between these numbers of bytes
 POLL = ("--follow", "--interval", "20ms")
 
 
@@ -49,7 +49,7 @@ def test_an_error_that_stays_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_session_is_closed_before_another_connects(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise each lock timeout of a long run would leave a session."""
+    """Otherwise each lock timeout of a long run would leave a session open."""
     sessions = set[object]()
 
     class OnPaper:
@@ -101,7 +101,7 @@ def lazy(server: Installation) -> Iterator[Cluster]:
 
 @pytest.fixture
 def private(server: Installation, lazy: Cluster, edition_name: str) -> Cluster:
-    """A server of this file, with the edition and the table in the database "postgres"."""
+    """A server for this file only. The database "postgres" has the edition and the table."""
     if lazy.process is None or lazy.process.poll() is not None:
         lazy.start(LAZY)
     with connect(f"{lazy.dsn} dbname=template1") as admin:
@@ -113,7 +113,10 @@ def private(server: Installation, lazy: Cluster, edition_name: str) -> Cluster:
 
 
 def write(dsn: str, number: int, ended: threading.Event) -> None:
-    """Transactions of different lengths until the event; one in five is rolled back. The server may go away."""
+    """Write transactions of different lengths until the event is set; one in five is rolled back.
+
+    The server may be away.
+    """
     while not ended.is_set():
         with suppress(psycopg.OperationalError), connect(dsn) as connection:
             connection.execute("SET synchronous_commit = off")
@@ -161,7 +164,7 @@ def test_what_is_handed_out_is_on_disk(private: Cluster) -> None:
             insert(connection, 1)
             written = value(connection, "SELECT pg_current_wal_insert_lsn()")
             connection.execute("SELECT reader_next_batch('events', reader_start('events'))")
-            # The place may be after a page header that is not written yet, which has at most 40 bytes.
+            # The position in the WAL may be after a page header that is not written yet, which has at most 40 bytes.
             assert value(connection, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", written)
 
 

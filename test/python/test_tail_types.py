@@ -1,6 +1,6 @@
-"""The types of PostgreSQL in the formats of inorder tail: each value is preserved, or an error names its place.
+"""Types of PostgreSQL in the formats of inorder tail: each value is preserved, or an error names its place.
 
-In Arrow and Parquet they are read by DuckDB, in binary and CSV by PostgreSQL, in JSON by the server that wrote them.
+Arrow and Parquet are read by DuckDB, binary and CSV by PostgreSQL, and JSON by the server that wrote it.
 """
 
 import datetime
@@ -34,7 +34,7 @@ MADE = (
     "CREATE TYPE mood AS ENUM ('sad', 'fine')", "CREATE TYPE pair AS (a int, b numeric(5,2), c date)",
     "CREATE TYPE deep AS (a int[])", "CREATE DOMAIN small AS numeric(5,2)", "CREATE TYPE span AS RANGE (SUBTYPE = int)",
 )  # fmt: skip
-# The type and value in SQL, the type in DuckDB, the value there.
+# The type in SQL, the value in SQL, the type in DuckDB, and the value in DuckDB.
 TYPES = [
     ("boolean", "true", "BOOLEAN", True),
     ("smallint", "-32768", "SMALLINT", -32768),
@@ -102,7 +102,7 @@ RUN = ("v", "--position")
 
 @pytest.fixture
 def types(fresh: Connection) -> Connection:
-    """A table with a column of each type, and a row with nulls."""
+    """A table with a column of each type, and with a row of nulls."""
     run(fresh, *MADE)
     columns = ", ".join(f'"{name}" {kind}' for name, (kind, *_) in zip(NAMES, TYPES, strict=True))
     fresh.execute(f"CREATE TABLE v (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {columns})".encode())
@@ -138,7 +138,7 @@ def test_duckdb_has_the_values(types: Connection, tail: Tail, output: str) -> No
 
 
 def shown(value: object) -> object:
-    """A time with a zone as the server writes it."""
+    """The value; a timestamp with a time zone is given as the server writes it."""
     is_zoned = isinstance(value, datetime.datetime) and value.tzinfo
     return f"{value.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S}+00" if is_zoned else value  # type: ignore[attr-defined]
 
@@ -155,7 +155,7 @@ def test_postgresql_loads_the_values(types: Connection, tail: Tail, output: str)
 
 
 def test_json_has_the_values(types: Connection, tail: Tail) -> None:
-    """Values of the server's types are those of row_to_json; values of other types are text."""
+    """Values of the server's types are written as by row_to_json; values of other types are text."""
     text = tail.written(*RUN, "p", "--format", "json")
     types.execute("CREATE TABLE again (LIKE v)")
     for line in io.StringIO(text.decode()):
@@ -163,7 +163,7 @@ def test_json_has_the_values(types: Connection, tail: Tail) -> None:
     assert types.execute("SELECT (v.*)::text FROM v EXCEPT SELECT (again.*)::text FROM again").fetchall() == []
 
 
-# A value that Arrow cannot represent, and the message about it.
+# Values that Arrow cannot represent, each with the message about it.
 MISFITS = [
     ("date", "'infinity'", "infinite or not in the years"),
     ("date", "'0044-03-15 BC'", "infinite or not in the years"),
@@ -217,7 +217,7 @@ def test_a_value_that_arrow_has_not_becomes_null_on_request(fresh: Connection, t
 
 
 def test_nulls_among_others_are_where_they_were(fresh: Connection, tail: Tail) -> None:
-    """The test covers each kind of column that is assembled here."""
+    """The columns are of each kind that the tool itself assembles."""
     run(fresh, *MADE)
     kinds = {"a": "pair", "b": "int[]", "c": "mood", "d": "numeric(5,2)", "e": "uuid", "f": "jsonb", "g": "timestamptz"}
     columns = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
@@ -245,7 +245,10 @@ def test_nulls_among_others_are_where_they_were(fresh: Connection, tail: Tail) -
 @pytest.mark.parametrize("names", [("fine", "good"), ("fine", "bad")], ids=["renamed", "exchanged"])
 @pytest.mark.parametrize("hint", ["as it is", None], ids=["error", "null"])
 def test_labels_that_change_while_rows_are_read(fresh: Connection, names: tuple[str, str], hint: str | None) -> None:
-    """Arrow has the labels of the snapshot, but the server sends the present labels: the batch is read again."""
+    """Arrow has the labels of the snapshot, but the server sends the present labels.
+
+    Therefore the batch is read again.
+    """
     run(fresh, "CREATE TYPE mood AS ENUM ('fine', 'bad')", "CREATE TABLE v (id int PRIMARY KEY, c mood NOT NULL)",
         "INSERT INTO v VALUES (1, 'fine'), (2, 'bad')")  # fmt: skip
     rename = "ALTER TYPE mood RENAME VALUE '{}' TO '{}'"
@@ -267,7 +270,7 @@ def test_labels_that_change_while_rows_are_read(fresh: Connection, names: tuple[
 
 @pytest.fixture
 def unchecked(cluster: Cluster, tmp_path: Path) -> Iterator[Tail]:
-    """A table in a database whose encoding accepts any bytes as text, with some that are not valid."""
+    """A database whose encoding accepts any bytes as text. Some values in its table are not valid text."""
     with connect(cluster.dsn) as admin:
         admin.execute("CREATE DATABASE unchecked ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'")
         with connect(f"{cluster.dsn} dbname=unchecked") as there:

@@ -1,4 +1,4 @@
-"""The tree is consistent: versions, documentation, symbols, sizes."""
+"""The tree is consistent: versions, documentation, symbols and sizes."""
 
 import ast
 import json
@@ -66,7 +66,7 @@ def test_every_sql_function_is_documented_and_tested() -> None:
     source = sql_source()
     functions = SQL_FUNCTION.findall(source)
     names = {name for schema, name in functions if schema == PUBLIC}
-    # Functions created in a loop are behind operators.
+    # Functions that are created in a loop are used only by operators.
     assert len(names) >= 50 and len(re.findall(r"(?<!')CREATE (?:OR REPLACE )?FUNCTION", source)) == len(
         SQL_FUNCTION.findall(source)
     ), "a function's schema is not said"
@@ -77,13 +77,13 @@ def test_every_sql_function_is_documented_and_tested() -> None:
 
 def test_every_internal_function_is_used() -> None:
     source = sql_source()
-    # An update script may call functions that no function calls.
+    # A script that updates may call functions that no other function calls.
     updates = (ROOT / "test" / "upgrade").glob("*.sql")
     calling = source + "".join(path.read_text() for path in (*C_FILES, *updates))
     faces = re.findall(rf"CREATE FUNCTION {PUBLIC}\.(\w+)\([^;]*?AS 'MODULE_PATHNAME', 'as_owner'", source)
     assert len(faces) > 5
     assert not re.search(r"not for use by hand", calling, re.I)
-    # C code calls functions by name.
+    # C code calls functions by a name in a string.
     used = rf"(?<!CREATE FUNCTION ){INTERNAL}\.(\w+)\(|\"(\w+)\"|PUT = {INTERNAL}\.(\w+)\b"
     names = {name for match in re.findall(used, calling) for name in match} | {*faces}
     assert {name for schema, name in SQL_FUNCTION.findall(source) if schema == INTERNAL} - names == set()
@@ -96,9 +96,9 @@ def test_every_c_function_is_used() -> None:
     for name in re.findall(r"PG_FUNCTION_INFO_V1\((\w+)\)", joined):
         assert name in declared_words, f"{name} is declared nowhere"
     defined = set(re.findall(r"^(?!PG_FUNCTION|pg_finfo_)(\w+)\(.*\)\n\{", joined, re.M))
-    # The names that begin with SH_ are parameters of the server's simplehash.h.
+    # Names that begin with SH_ are parameters of the server's simplehash.h.
     defined |= set(re.findall(r"^#define (?!SH_)(\w+)(?<!_H)\b", joined, re.M))
-    # A declaration does not count as a use.
+    # Declarations do not count as uses.
     used = Counter(re.findall(r"\w+", re.sub(r"^extern .*;$", "", joined, flags=re.M)))
     for name in defined:
         assert used[name] >= 2, f"{name} is never used"
@@ -134,7 +134,10 @@ VAGUE = {"one", "found", "others", "part", "known", "rest", "kept", "seen", "tol
 
 
 def vague_variables(path: Path) -> list[str]:
-    """Variables and parameters with a name that says nothing of what they hold, by line; fields of classes are not."""
+    """Variables and parameters whose names do not say what they hold, with their lines.
+
+    Fields of classes are left out.
+    """
     tree = parsed(path)
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     fields = {statement.target for node in classes for statement in node.body if isinstance(statement, ast.AnnAssign)}
@@ -190,7 +193,7 @@ def test_every_dependency_has_its_reason() -> None:
 
 
 def test_the_map_names_what_an_operator_runs() -> None:
-    """Files in lab/ are in a diagram rather than in the list."""
+    """Files in lab/ are left out: a diagram has them."""
     named = set(re.findall(r"\w+", text("CONTRIBUTING.md").partition("## The laboratory")[0]))
     files = [*(ROOT / "sql").rglob("*.sql"), *(path for path in PYTHON_FILES if "lab" not in path.parts)]
     assert [str(path) for path in files if path.stem not in {*named, "__init__", "__main__"}] == []
@@ -203,7 +206,7 @@ def test_every_kind_of_key_is_documented_and_styled() -> None:
 
 
 def test_the_long_tests_are_there() -> None:
-    """Names of the tests that start first; a name without a file would have no effect."""
+    """If a file of SLOWEST does not exist, its name has no effect."""
     assert all((ROOT / "test" / "python" / f"{name}.py").exists() for name in SLOWEST)
     assert len(set(SLOWEST)) == len(SLOWEST)
 
@@ -223,7 +226,7 @@ def test_links_between_documents_lead_somewhere() -> None:
             assert not anchor or aim.suffix != ".md" or anchor in anchors(aim), f"{document.name}: {target}#{anchor}"
 
 
-# Other scripts pass --help on to a program.
+# Scripts that handle --help themselves. All other scripts pass --help on to a program.
 SHELL_SCRIPTS = [
     path for path in sorted((ROOT / "script").glob("*")) if path.is_file() and "--help)" in path.read_text()
 ]
@@ -248,19 +251,22 @@ def test_no_conflict_of_a_merge_is_left() -> None:
 
 
 def test_no_registry_host_is_named() -> None:
-    # The name of a format is an exception, because debian/copyright must have it.
+    # debian/copyright must have the name of its format, which is therefore allowed.
     hosts = re.compile(r"://(?!www\.debian\.org/doc/)[a-z.-]*(pyp|pythonh|npmj|crates|maven|debian)[a-z.-]*")
     assert [path for path in committed_files() if hosts.search(path.read_text(errors="replace"))] == []
 
 
-# A call without a schema. The column of a common table expression, as in tree(hash) AS (…), is no call, nor is a hint
-# to call a function again.
+# A call without a schema. Neither the columns of a common table expression, as in tree(hash) AS (…), nor a hint to call
+# a function again is a call.
 UNQUALIFIED = re.compile(r"""(?<![.\w@"'-])(\w+)\((?!\w+\) AS \(|\) again)""")
 QUOTED_TEXT = re.compile(r"'(?:[^']|'')*'")
 
 
 def test_calls_of_own_functions_are_qualified() -> None:
-    """The path of such a call is pg_catalog, pg_temp: it would fail, but only when the statement runs."""
+    """The search_path of such a call is pg_catalog, pg_temp.
+
+    An unqualified call would fail, but only when it is executed.
+    """
     sources = [re.sub(r"--\s.*", "", path.read_text()) for path in (*SQL_FILES, *PLAIN_FILES)]
     own = {name for source in sources for _, name in SQL_FUNCTION.findall(source)}
     statements = [text for source in sources for text in QUOTED_TEXT.findall(source) if "SELECT " in text]
@@ -268,13 +274,13 @@ def test_calls_of_own_functions_are_qualified() -> None:
     assert {name for text in texts for name in UNQUALIFIED.findall(text) if name in own} == set()
 
 
-# The first column of the tables of errors in docs/troubleshooting.md.
+# The entries in the first column of tables in docs/troubleshooting.md.
 ENTRIES = [
     entry
     for row in re.findall(r"^\| (`.*?`) \|", text("docs/troubleshooting.md"), re.M)
     for entry in re.findall(r"`([^`]+)`", row)
 ]
-LEAST_LETTERS = 10  # fewer would stand for any message
+LEAST_LETTERS = 10  # an entry with fewer letters would fit any message
 MESSAGES = messages()
 
 
@@ -306,14 +312,14 @@ def test_the_stress_test_knows_refusals_by_words_of_the_sql() -> None:
 
 
 def test_names_of_others_go_to_a_terminal_as_text() -> None:
-    """Texts of the tool may contain names chosen by others: print_text, one_line and lines escape them."""
+    """Text of the tool may contain names that others have chosen. print_text, one_line and lines escape such names."""
     raw = re.compile(r"^ *(?:click\.echo|print)\(f[\"'](?:(?!err=True|(?:one_line|lines)\().)*\)$", re.M)
     own = [path for path in PYTHON_FILES if "lab" not in path.parts]
     assert {path.name: calls for path in own if (calls := raw.findall(path.read_text()))} == {}
 
 
 def test_a_script_with_tests_of_its_own_runs_the_long_ones_too() -> None:
-    """script/test --long skips what such a script asks for. With another edition no test is left out."""
+    """script/test --long leaves out tests for which such a script exists. With another edition no test is left out."""
     scripts = [path for path in (ROOT / "script").iterdir() if path.is_file()]
     asked = [
         path.name for path in scripts if set(re.findall(r"test/python/(test_\w+)\.py", path.read_text())) & {*LONG}
@@ -323,7 +329,7 @@ def test_a_script_with_tests_of_its_own_runs_the_long_ones_too() -> None:
 
 
 def test_the_documentation_is_short() -> None:
-    """Without the manual of functions, the results of runs, and what is made from other pages."""
+    """The manual of functions, results of runs, and pages that are made from other pages do not count."""
     pages = [path.relative_to(ROOT) for path in DOCUMENTS if "docs" in path.parts]
     short = [page for page in pages if not {"results", "skill", "reference.md"} & {*page.parts}]
     assert sum(len(text(str(page)).split()) for page in short) <= 42_000 and len(short) > 30

@@ -1,4 +1,4 @@
-"""ALTER EXTENSION UPDATE, and sessions whose library is of another version than the SQL."""
+"""ALTER EXTENSION UPDATE, and sessions whose library has another version than the SQL."""
 
 import os
 import subprocess
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.server
 RELEASED = {path.stem.removeprefix("inorder--") for path in (ROOT / "sql" / "released").glob("inorder--*.sql")}
 NUMBER = count(1)
 UPDATE = "ALTER EXTENSION inorder UPDATE"
-# Only the owner and the superuser may have more privileges after an update than after an installation.
+# After an update no role except the owner and the superuser may have more privileges than after an installation.
 LEAKS = (
     "ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO leaked_to",
     "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO leaked_to",
@@ -45,7 +45,7 @@ READ = "SELECT count(*) FROM feed_read('read', null::events)"
 
 @dataclass
 class Place:
-    """A server on which the package can be replaced: as built from the checkout, and from the next version."""
+    """A server on which the package can be replaced: by the one of this checkout, or by the one of the next version."""
 
     cluster: Cluster
     stages: dict[str, Path]
@@ -120,13 +120,13 @@ def test_an_update_keeps_everything(place: Place, tmp_path: Path, released: str)
         kept = Kept(before)
         positions = KeptPositions(before, place.cluster, tmp_path, "OF feed_position")
         place.install(NEXT)
-        with connect(dsn) as new:  # a new library, with the former SQL
+        with connect(dsn) as new:  # the library is new, the SQL is not
             kept.read(new, "read", 1)
             state = kept.state(new)
             run(new, UPDATE)
             assert version(new) == NEXT
             assert kept.state(new, like=state) == state
-            kept.read(before, "read", 1)  # an old library, with the new SQL
+            kept.read(before, "read", 1)  # the SQL is new, the library is not
             kept.insert(before, 1)
             before.close()
             kept.goes_on(new)
@@ -154,7 +154,7 @@ def test_a_session_keeps_the_library_that_it_has_loaded(place: Place) -> None:
         with connect(dsn) as again:
             run(again, UPDATE)
         place.install(__version__)
-        with connect(dsn) as back:  # the package was downgraded, but not the SQL
+        with connect(dsn) as back:  # the package is older now, the SQL is not
             assert version(back) == NEXT
             kept.goes_on(back)
 
@@ -175,7 +175,7 @@ def test_what_does_not_fit_is_refused(place: Place, label: str, library: str, sa
             refused, unused = (session, new) if library == __version__ else (new, session)
             message, hint = refusal(refused, READ)
             assert message == says and hint.startswith(hints)
-            # Writers are not stopped, not even those of a guarded table.
+            # Writers continue, even those of a guarded table.
             kept.insert(refused, 1)
             run(new, f"ALTER TYPE inorder_internal.interface_version RENAME VALUE '{label}' TO '1'")
             unused.close()
@@ -212,7 +212,7 @@ def test_make_install_replaces_the_library(server: Installation, stages: dict[st
 
 
 def write(tree: Path, folder: Path, *options: str) -> Path:
-    """The output of a tree's script/sql-edition, in a file that the server's account may read."""
+    """Write the output of the tree's script/sql-edition into a file that the server's account may read."""
     done = subprocess.run([tree / "script" / "sql-edition", *options], check=True, capture_output=True)
     path = folder / f"edition{next(NUMBER)}.sql"
     path.write_bytes(done.stdout)
@@ -246,9 +246,9 @@ def test_an_update_of_the_sql_edition_keeps_everything(
     with connect(dsn) as connection:
         connection.execute(reading)
         kept = Kept(connection)
-        # a superuser would not trust an edition of the installer
+        # A superuser does not trust an edition of the installer, so the installer reads the table.
         run(connection, "GRANT SELECT ON events TO installer")
-        # A table of that row type is left out, because only its owner can change it.
+        # There is no table of that row type here, because only the owner of the type could change it.
         positions = KeptPositions(connection, place.cluster, tmp_path, "(p feed_position)", "installer")
         state = kept.state(connection)
         sql_edition.install(place.cluster.original, place.cluster, update, dsn.rpartition("=")[2], "installer")
@@ -292,7 +292,7 @@ def test_the_tool_updates_the_sql_edition(
         with connect(updated_or_fresh) as connection:
             run(connection, *statements)
             rights.append(connection.execute(RIGHTS.encode()).fetchall())
-            # Two installations may list the privileges of these roles in another order.
+            # The order of these roles' privileges may differ between two installations.
             run(connection, "DROP OWNED BY uses, writes")
     assert rights[0] == rights[1] and {role for role, *_ in rights[0]} == {"uses", "writes"}
     installations = [objects_of_edition(place.cluster, of.rpartition("=")[2]) for of in (dsn, fresh)]
@@ -361,7 +361,7 @@ def of_both_editions(
 
 
 def check_groups(connection: Connection) -> None:
-    """The view counts the table until the first fold, beside writers."""
+    """While there are writers, the view counts the table until the first fold; then it reads the counts."""
     for statement in (
         "DELETE FROM orders WHERE id < 9",
         counted_groups.FOLD,

@@ -1,4 +1,4 @@
-"""The type uuid_v1 beyond pg_regress: fuzzing, amcheck, drivers, dumps, many comparisons."""
+"""The type uuid_v1 beyond the tests of pg_regress: fuzzing, amcheck, drivers, dumps, and many comparisons."""
 
 import itertools
 import random
@@ -20,7 +20,7 @@ from restoring import copied
 from world.sql import value
 
 pytestmark = pytest.mark.server
-INPUTS = 1_000_000 if LONG_RUN else 20_000  # inputs of the fuzzing, and pairs that are compared
+INPUTS = 1_000_000 if LONG_RUN else 20_000  # number of inputs, and number of pairs that are compared
 RAW_VALUES = 5_000
 ALPHABET = "0123456789abcdefABCDEF{}-gG _:\t\u00e4/@`'\\"
 
@@ -35,7 +35,7 @@ def version_1(generator: random.Random) -> str:
 
 
 def mutated(generator: random.Random) -> str:
-    """A form of a UUID, mostly of version 1, with some characters changed, dropped, added or moved."""
+    """A text form of a UUID, mostly of version 1, in which some characters were changed, dropped, added or moved."""
     text = version_1(generator) if generator.random() < 0.8 else standard(generator.getrandbits(128))
     form = generator.random()
     if form < 0.15:
@@ -68,7 +68,7 @@ def judge(connection: Connection) -> Iterator[Connection]:
 def test_many_texts_are_accepted_as_uuid_accepts_them(judge: Connection, cluster: Cluster) -> None:
     generator = random.Random(3)
     soft = cluster.server.major >= 16
-    inputs = INPUTS if soft else INPUTS // 20  # without soft errors, each input takes two subtransactions
+    inputs = INPUTS if soft else INPUTS // 20  # without soft errors each input takes two subtransactions
     judge.execute("CREATE TABLE fuzz.forms (form text)")
     with judge.cursor() as cursor, cursor.copy("COPY fuzz.forms FROM STDIN") as copy:
         for _ in range(inputs):
@@ -99,7 +99,7 @@ def copy_binary(connection: Connection, values: list[bytes]) -> None:
 
 
 def test_binary_input_takes_only_what_text_input_takes(judge: Connection) -> None:
-    """Arbitrary 16 bytes are stored unchanged if they are version 1, and refused otherwise."""
+    """16 bytes are stored unchanged if they are a UUID of version 1, and refused otherwise."""
     judge.execute("CREATE TABLE fuzz.raw (id uuid_v1)")
     generator = random.Random(5)
     valid: list[bytes] = []
@@ -138,7 +138,7 @@ WHERE p.prorettype IN ('uuid'::regtype, 'uuid_v1'::regtype)
 
 
 def calls_with_times(connection: Connection) -> Iterator[tuple[str, str]]:
-    """Each function that makes a key from one time or several, with extremes; and the type of its result."""
+    """Calls of each function that makes a key from one or several times, with extreme times; and the result type."""
     moments = [f"'{moment}'::timestamptz" for moment in TIMES]
     ranges = [f"tstzrange({low}, {high}, '{ends}') " for low in moments for high in moments for ends in ("[)", "(]")]
     values = {
@@ -192,7 +192,7 @@ def test_an_index_over_shuffled_rows_is_sound(judge: Connection, cluster: Cluste
     with judge.cursor() as cursor, cursor.copy("COPY fuzz.shuffled FROM STDIN") as copy:
         for _ in range(30_000):
             copy.write_row((version_1(generator),))
-        for rest in range(5_000):  # one time, so that the abbreviation decides nothing
+        for rest in range(5_000):  # all of one time, so that abbreviated keys are equal
             copy.write_row((f"00000000-0000-1000-9000-{(rest * 7919) % 5_000:012x}",))
     judge.execute("CREATE INDEX shuffled_id ON fuzz.shuffled (id)")
     if step == "REINDEX":
@@ -244,10 +244,10 @@ def test_values_indexes_and_partitions_survive_dump_and_restore(cluster: Cluster
     with copy_of("template1", cluster, "v1_source") as source:
         source.execute(setup.encode())
         with copied(cluster, "v1_source", cluster, "v1_target", "plain", tmp_path) as target:
-            assert ">=~" in (tmp_path / "dump").read_text()  # the view is dumped as it was written
+            assert ">=~" in (tmp_path / "dump").read_text()  # the dump has the view as it was written
             looks = [value(session, look) for session in (source, target)]
             for session in (source, target):
-                for step in ("SELECT 1", "REINDEX TABLE h", "VACUUM FULL h"):  # the latter rewrites as CLUSTER does
+                for step in ("SELECT 1", "REINDEX TABLE h", "VACUUM FULL h"):  # VACUUM FULL rewrites as CLUSTER does
                     session.execute(step.encode())
                     check_indexes(cluster, session)
     assert looks[0] == looks[1] and str(looks[0]).endswith("300")
@@ -296,7 +296,7 @@ def test_skip_support_where_the_server_has_it(judge: Connection, cluster: Cluste
     assert len(by_plan[0][0]) == 6
     declared = value(judge, "SELECT to_regprocedure('uuid_v1_skipsupport(internal)') IS NOT NULL")
     assert declared == (cluster.server.major >= 18)
-    if declared:  # more searches than one: it skips from id to id
+    if declared:  # there are several searches: the scan skips from id to id
         judge.execute("SET enable_seqscan = off; SET enable_indexscan = on; SET enable_indexonlyscan = on")
         plan = judge.execute("EXPLAIN (ANALYZE, TIMING OFF) SELECT id FROM fuzz.pairs WHERE n = 1").fetchall()
         searches = [int(str(line[0]).split(":")[1]) for line in plan if "Index Searches" in str(line[0])]

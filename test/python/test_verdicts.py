@@ -1,4 +1,4 @@
-"""Claims on the first screen of a page and in the last lines of a terminal, and when they are withheld."""
+"""Statements on the first screen of a page and in the last lines of a terminal, and when they are withheld."""
 
 import re
 from collections.abc import Sequence
@@ -35,9 +35,12 @@ def cut(result: Result, rounds: int) -> Result:
 
 
 def test_random_keys_are_judged_as_far_as_the_rounds_carry() -> None:
-    """Six rounds at a quarter of the speed decide the question. Three rounds do not, and the report says what would."""
+    """With a quarter of the speed, six rounds decide the question.
+
+    Three rounds do not, and the report says what would.
+    """
     sure, key = report_of(a_result()).verdicts(a_result()), "Are random keys expensive?"
-    assert [(verdict.question, verdict.answer) for verdict in sure] == [(key, "Yes")]  # no ordered kind was measured
+    assert [(verdict.question, verdict.answer) for verdict in sure] == [(key, "Yes")]  # no ordered kind is left
     assert sure[0].figures.startswith(
         "The speed is 25 % [25–25 %] of that of bigint. The WAL is 12.0 [12.0–12.0] times that of bigint with a "
         "checkpoint every 100 rows. By the model, the WAL is 1.2 times that of bigint with a checkpoint every 5 minutes"
@@ -93,7 +96,10 @@ def test_a_key_that_surely_loses_speed_is_not_advised_for_its_wal() -> None:
 
 @pytest.mark.parametrize(("share", "answer"), [(0.25, "Yes"), (1.0, "No")])
 def test_whether_it_gets_slower_is_answered_relative_to_bigint(share: float, answer: str) -> None:
-    """The whole machine is four times slower while the large table is measured, which says nothing about a key."""
+    """The whole machine is four times slower while the large table is measured.
+
+    That says nothing about a kind of key.
+    """
     result = a_result()
     result.plan["rows"] = [1000, 10_000]
     for small in result.select("insert"):
@@ -111,7 +117,7 @@ def test_what_is_too_noisy_has_words_instead_of_bars() -> None:
 
 
 def test_the_tables_beside_are_those_of_the_manual() -> None:
-    """The factors, each of which is in a row of a table in docs/like.md."""
+    """Each factor is in a row of a table in docs/like.md."""
     manual = (ROOT / "docs" / "like.md").read_text(encoding="utf-8")
     factors = re.findall(r"^\|.*\| ([0-9.]+) \[[0-9.–]+\] \|", manual, re.M)
     assert {str(factor) for factor in LIKE.values()} <= set(factors)
@@ -155,7 +161,7 @@ def test_what_explains_is_folded() -> None:
     assert bars[:2] == [("100.0", "1,000"), ("25.0", "250")]
 
 
-WITHOUT_BARS = {"noise", "quality"}  # tables of different units, of ratios, or of words
+WITHOUT_BARS = {"noise", "quality"}  # tables with several units, with ratios, or with words
 
 
 @pytest.mark.parametrize("name", recorded_names())
@@ -198,7 +204,7 @@ def test_the_table_of_the_verdict_comes_first_with_one_picture() -> None:
 
 @pytest.mark.server
 def test_what_to_type_next_follows_from_the_answers(connection: Connection) -> None:
-    """Each step once, with a page that exists; what can be run is run."""
+    """Each step is shown once, and its page exists. Steps that can be run are run."""
     verdicts = [verdict for name in ("insert", "reader") for verdict in verdicts_of(name)]
     steps = [*dict.fromkeys(step for verdict in verdicts for step in verdict.steps)]
     page = render([Labelled(f"{name}.json", recorded(name)) for name in ("reader", "insert")])
@@ -212,7 +218,7 @@ def test_what_to_type_next_follows_from_the_answers(connection: Connection) -> N
     created = next(step.text for step in steps if "uuid_xact_nextval" in step.text)
     of_readers = [
         step.text for verdict in verdicts_of("reader") for step in verdict.steps
-    ]  # even if no keys were measured
+    ]  # this step comes even if no keys were measured
     assert created in of_readers
     for text in (step.text for step in steps if step.text.startswith(("SELECT", "ALTER"))):
         run(connection, "BEGIN", created, text, "ROLLBACK")
@@ -226,14 +232,14 @@ def test_each_answer_stands_once_on_the_page() -> None:
 
 
 def test_a_machine_that_slowed_down_is_reported() -> None:
-    """The third round of a_result is four times as fast as the second."""
+    """In a_result, the third round is four times as fast as the second."""
     message = "the fastest round was 4 times as fast as the slowest round"
     assert message in render([Labelled("a.json", a_result())])
     assert "the slowest round" not in render([Labelled("a.json", recorded("insert"))])
 
 
 def test_bars_of_enough_rounds_have_their_intervals() -> None:
-    """The interval of the longest bar ends at the edge; few rounds, and rows that were counted, claim none."""
+    """The interval of the longest bar ends at the edge. A few rounds, or rows that were counted, have no interval."""
     result = with_ordered(v7=(1, 1.01, 18_000))
     bars = [bar for verdict in report_of(result).verdicts(result) for bar in verdict.bars]
     page = render([Labelled("a", result)])
@@ -248,6 +254,6 @@ def test_bars_of_enough_rounds_have_their_intervals() -> None:
 
 
 def test_a_short_name_is_explained_where_it_first_stands() -> None:
-    for wal in (18_000, 18_200):  # xact with less WAL than version 7, and with more
+    for wal in (18_000, 18_200):  # xact has less WAL than version 7, and then more
         page = render([Labelled("a", with_ordered(v7=(1, 1.01, 18_100), xact=(1, 1.01, wal)))])
         assert page[page.index("xact", page.index("<main>")) :].startswith("xact (transaction-ordered)")

@@ -1,4 +1,4 @@
-"""Transaction IDs are reused after four billion: rows of the catalog keep IDs that are used again."""
+"""Transaction IDs come again after four billion transactions: rows of the catalog have IDs that are then used again."""
 
 import shutil
 import subprocess
@@ -17,9 +17,9 @@ from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
-TRANSACTIONS_IN_SEGMENT = 1 << 20  # transactions in a segment of pg_xact, whose files have 256 kB
+TRANSACTIONS_IN_SEGMENT = 1 << 20  # number of transactions in a segment of pg_xact, a file of 256 kB
 IDS = 1 << 32
-# Jumps are shorter than two billion. After the second, rows of the catalog seem to belong to future transactions.
+# Jumps are shorter than two billion. After the second jump, rows of the catalog seem to come from future transactions.
 JUMPS = (1_800_000_000, 3_400_000_000, IDS + 600_000_000)
 TABLES = {
     "keys": "id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int",
@@ -48,7 +48,7 @@ def old(server: Installation) -> Iterator[Cluster]:
 
 
 def jump(cluster: Cluster, number: int) -> None:
-    """Continue with a later transaction, as if those in between had existed."""
+    """Continue with a later transaction ID, as if the IDs before it had been used."""
     with connect(cluster.dsn) as connection:
         run(connection, "ALTER DATABASE template0 ALLOW_CONNECTIONS true")
         databases = [name for (name,) in connection.execute("SELECT datname FROM pg_database")]
@@ -75,7 +75,7 @@ def jump(cluster: Cluster, number: int) -> None:
 
 
 def read(connection: Connection) -> None:
-    """Each reader gets the new row of each table."""
+    """Check that each reader gets the new row of each table."""
     for name in TABLES:
         run(connection, f"INSERT INTO {name} (n) VALUES (1)", "TRUNCATE taken", APPLY.format(name))
         rows = f"SELECT n FROM reader_batch_rows('{name}', ({NEXT.format(name)}), null::{name})"

@@ -1,4 +1,4 @@
-"""The tool as a user runs it, except that it is loaded already."""
+"""Runs of the tool as by a user, except that it is already loaded."""
 
 import os
 import re
@@ -21,7 +21,7 @@ def surroundings(server: Installation | None, temporary: Path | None) -> dict[st
 def inorder(
     *arguments: str, folder: Path, server: Installation | None = None, temporary: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the tool as a user does, except that it is loaded already."""
+    """Run the tool as a user does, except that it is already loaded."""
     done = preloaded.run(arguments, folder, surroundings(server, temporary))
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -30,9 +30,9 @@ LabRun = Callable[[str], tuple[Result, str]]
 
 
 def run_experiment(folder: Path, server: Installation, temporary: Path, words: str) -> tuple[Result, str]:
-    """Run an experiment, by its name and options, from start to end; returns its result and its output.
+    """Run an experiment from start to end, by its name and options; returns its result and its output.
 
-    The result is complete, in the only file that is left, and reported again as it was printed.
+    The result is complete, and is in the only file that is left. A report of the file equals the output of the run.
     """
     done = inorder("lab", "run", *words.split(), folder=folder, server=server, temporary=temporary)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Pristine Debian systems in folders: overlays over what debootstrap makes, entered by chroot."""
+"""Pristine Debian systems in folders: overlays on systems made by debootstrap, entered by chroot."""
 
 import fcntl
 import os
@@ -12,10 +12,10 @@ from conftest import ROOT
 
 KEPT = ROOT / "build" / "packages"
 SUITES = {"debian-12": "bookworm", "debian-13": "trixie", "debian-sid": "sid"}
-# The access of a system to its packages, copied from this machine.
+# Files of this machine by which a system can reach its packages.
 REACH = ("etc/apt/apt.conf.d", "etc/apt/auth.conf.d", "etc/pip.conf", "etc/resolv.conf", "etc/hosts", "etc/ssl/certs",
          "usr/local/share/ca-certificates")  # fmt: skip
-# Places where packages and their managers write files that are not installed files.
+# Places for files that are written while packages are installed, and that are not installed files.
 NOISE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/var/cache", "/var/log", "/var/lib/apt", "/var/lib/dpkg",
          "/var/lib/postgresql", "/etc/ssl", "/root/.cache", "/home/user/.cache")  # fmt: skip
 MOUNTS = """
@@ -37,7 +37,7 @@ def missing() -> str:
 
 
 def call(*command: str | Path) -> str:
-    """Run a program of this machine; returns its output, and raises an error with it on failure."""
+    """Run a program of this machine; returns its output. If the program fails, the error has the output."""
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout
@@ -74,7 +74,7 @@ class Tree:
         self.run(f"export DEBIAN_FRONTEND=noninteractive; apt-get install {options} {packages}")
 
     def files(self) -> set[str]:
-        """All paths, except logs, caches and lists."""
+        """All paths of the system, except logs, caches and lists."""
         pruned = " -o ".join(f"-path {name}" for name in NOISE)
         return set(self.run(f"find / \\( {pruned} \\) -prune -o -print").splitlines())
 
@@ -98,7 +98,7 @@ def pristine(name: str, use: str = "system") -> Iterator[Tree]:
 
 
 def base(name: str) -> Path:
-    """A system with a PostgreSQL server and a user who may sudo, made once."""
+    """A system with a PostgreSQL server and a user who may use sudo. It is created once."""
     folder = KEPT / name
     if not (folder / "made").exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -109,7 +109,7 @@ def base(name: str) -> Path:
 
 
 def make(tree: Path, suite: str) -> None:
-    """Create it from this machine's mirror of Debian, with this machine's settings for access."""
+    """Create a system from this machine's mirror of Debian, with this machine's settings for access."""
     mirror = call(
         "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Label: Debian"
     ).split()[0]
@@ -120,7 +120,7 @@ def make(tree: Path, suite: str) -> None:
             shutil.copytree(source, tree / name, dirs_exist_ok=True, symlinks=True, ignore=hooks)
         elif source.exists():
             shutil.copy(source, tree / name)
-    # The following commands write into the base itself.
+    # These commands write into an overlay, which merge() makes part of the base.
     made = Tree(suite, tree, tree.parent / "making")
     made.run("apt-get update -qq")
     made.install("postgresql sudo ca-certificates")
@@ -129,7 +129,7 @@ def make(tree: Path, suite: str) -> None:
 
 
 def hooks(folder: str, names: list[str]) -> set[str]:
-    """Settings of apt that run commands belong to this machine's packages, which the system lacks."""
+    """Settings of apt that run commands of packages on this machine. The system lacks these packages."""
     files = [Path(folder) / name for name in names if folder.endswith("apt.conf.d")]
     return {path.name for path in files if "Invoke" in path.read_text(errors="replace")}
 

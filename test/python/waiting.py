@@ -1,4 +1,4 @@
-"""Waiting for events that must happen: files that grow, processes and folders that vanish."""
+"""Waiting for events that must come: files that grow, processes and folders that vanish."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from inorder.connection.database import Connection, connect, one_row
 
-# Seconds after which an event will not come. CI may be three times slower than here, and stand still for twenty.
+# Seconds after which an event will no longer come. CI may be three times slower than this machine, and stand still for
+# twenty seconds.
 PATIENCE = 180
 T = TypeVar("T")
 
@@ -44,7 +45,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 @contextmanager
 def blocked(call: Callable[..., T], session: Connection, *arguments: object) -> Iterator[Future[T]]:
-    """A call by a session in another thread, which waits for another session when the block begins."""
+    """A call in another thread. When the block begins, the call waits for another session, or has ended."""
     blockers, process = "SELECT cardinality(pg_blocking_pids(%s)) > 0", session.info.backend_pid
     with connect(session.info.dsn) as watcher, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(call, session, *arguments)

@@ -1,4 +1,4 @@
-"""Calls that wait for the lock of a table, and what they need: for tests of what happens to it meanwhile."""
+"""Calls that wait for the lock of a table, and what they need. Tests change the table while they wait."""
 
 from inorder.connection.database import Connection
 
@@ -36,7 +36,7 @@ OF_READERS = {
     "reader_wait": f"SELECT reader_wait('s.t', {START}, '0')",
     "reader_batch_query": f"SELECT reader_batch_query('s.t', {BATCH})",
 }
-# Calls for a table whose changes are logged, each of which waits for the table, not for the log.
+# Calls for a table whose changes are logged. Each call waits for the table, not for the log.
 OF_CHANGES = {
     "changes_batch_rows": "SELECT count(*) FROM changes_batch_rows('f', (feed_take_batch('f', 'w')).number, null::s.t)",
     "changes_read": "SELECT count(*) FROM changes_read('f', null::s.t)",
@@ -52,7 +52,6 @@ OF_OWNERS = {
     "changes_resync": "SELECT changes_resync('s.t')",
     "changes_disable": "SELECT changes_disable('s.t')",
 }
-# Statements that take the privilege, and give it back.
 
 
 def begin(call: str) -> str:
@@ -66,7 +65,7 @@ def prepare(owner: Connection, reader: Connection, table: str) -> None:
     run(reader, "CREATE TEMP TABLE kept AS SELECT reader_start('s.t') AS p, NULL::feed_batch AS b")
     run(reader, "UPDATE kept SET b = reader_next_batch('s.t', p)", "SELECT (feed_take_batch('out', 'w')).number")
     run(reader, "SELECT * FROM feed_take_batch('work', 'w')")
-    # The session has results that calls reuse without a look at the table; the count lacks one row.
+    # The session has cached results, which calls use without looking at the table. The count lacks one row.
     run(owner, "SELECT exact_count_fold('s.t')", "INSERT INTO s.t (n) VALUES (1)")
     run(reader, "SELECT exact_count('s.t')")
 
