@@ -40,7 +40,7 @@ def test_random_keys_are_judged_as_far_as_the_rounds_carry() -> None:
     Three rounds do not, and the report says what would.
     """
     sure, key = report_of(a_result()).verdicts(a_result()), "Are random keys expensive?"
-    assert [(verdict.question, verdict.answer) for verdict in sure] == [(key, "Yes")]  # no ordered kind is left
+    assert [(verdict.question, verdict.answer) for verdict in sure] == [(key, "Yes")]  # no ordered kind was measured
     assert sure[0].figures.startswith(
         "The speed is 25 % [25–25 %] of that of bigint. The WAL is 12.0 [12.0–12.0] times that of bigint with a "
         "checkpoint every 100 rows. By the model, the WAL is 1.2 times that of bigint with a checkpoint every 5 minutes"
