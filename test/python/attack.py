@@ -97,7 +97,7 @@ def assert_no_right_gained(dsn: str) -> None:
 
 
 def overloads(schema: str, names: list[str]) -> Iterator[str]:
-    """Functions of these names that attack, for many types of arguments."""
+    """Definitions of attacking functions with these names, for many types of arguments."""
     kinds = (
         "", "text", "text, text", "text, text, text", "name", "regclass", "regclass, text", "regclass, name",
         "oid, text", "int", "bigint", "anyelement", "anyelement, anyelement", "anyarray", "anyarray, anyelement",

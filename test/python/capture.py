@@ -1,11 +1,11 @@
 """Schemas that capture names: an unqualified name in a statement leads there, and the server log reports it.
 
 The schema before pg_catalog has a copy of each operator, function, aggregate and view of the server, a domain for each
-of its types, and the relations that texts of inorder name. It also has a function for each column name: ``t.id`` calls
-this function if a row has no such column. The schema behind pg_catalog has no copies, because they would never be
-found. It has operators and functions that fit some types better than those of the server, because they need no cast.
+type of the server, and the relations that texts of inorder name. For each name of a column this schema has a function,
+which ``t.id`` calls if a row has no such column. The schema behind pg_catalog has no copies, because the server would
+never find them. Its operators and functions fit some types better than those of the server, because they need no cast.
 
-The test module reports the names in a statement before it runs, even if no row causes a call.
+The test module reports the names in a statement before the statement runs, even if no row causes a call.
 """
 
 import re

@@ -1,7 +1,4 @@
-"""Servers of the tests.
-
-They are copied from the first server of each kind in a run, which takes a third of the CPU time.
-"""
+"""Servers of the tests, copied from the first server of each kind in a run. Copying takes a third of the CPU time."""
 
 import fcntl
 import hashlib
@@ -25,7 +22,8 @@ from inorder.lab.server.installation import private_installation, relocate
 INITDB = Cluster._initdb
 CLEARED = temporary.cleared_after_a_kill
 LARGEST_CONTROL_FILE = 512
-# Offset of the system identifier in the first page of a WAL segment. It follows the header that every page has.
+# Offset of the system identifier in the first page of a WAL segment. The identifier follows the header that every page
+# has.
 IDENTIFIER_IN_WAL = 24
 CASTAGNOLI = 0x82F63B78
 
@@ -34,10 +32,10 @@ KEPT = "INORDER_TEST_KEPT"
 
 
 def quick_options() -> str:
-    """Options for a fast compilation: without optimization, it takes half the time.
+    """Options for a fast compilation: without optimization, the compiler takes half the time.
 
-    They are for tests that do not check warnings, which another compilation checks. Without -Wno-cpp, headers of some
-    servers would warn of the missing optimization.
+    Another compilation checks the compiler's warnings. Without -Wno-cpp, headers of some servers would warn of the
+    missing optimization.
     """
     return f"{os.environ.get('COPT', '')} -O0 -Wno-cpp"
 
@@ -86,7 +84,7 @@ def copied_installation(server: Installation, root: Path, sources: Sequence[Path
             made = private_installation(server, root, sources)
             keep(root, place)
             return made
-    # Linking the files takes a sixth of the time of copying. No program writes into a linked file: it replaces the
+    # Linking files takes a sixth of the time of copying. Programs do not write into a linked file, but replace the
     # file.
     copy(place, root, *(["--link"] if place.stat().st_dev == root.parent.stat().st_dev else []))
     return relocate(server, root)

@@ -1,4 +1,7 @@
-"""Positions that their readers keep, which an update must be able to read: as text and as jsonb, in Spark and tail."""
+"""Positions that their readers keep: as text and as jsonb, in Spark and in tail.
+
+An update must be able to read them.
+"""
 
 import json
 from pathlib import Path

@@ -121,7 +121,7 @@ def ends(stream: int | IO[bytes]) -> tuple[IO[bytes] | None, int]:
 def run(
     arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run the tool and wait for it. Its output goes into pipes. After the timeout it is killed."""
+    """Run the tool and wait for it. The output goes into pipes. After the timeout the run is killed."""
     running = Run(arguments, folder, environment, subprocess.PIPE, subprocess.PIPE)
     assert running.stdout and running.stderr
     with running.stdout as out, running.stderr as err, ThreadPoolExecutor() as pool:

@@ -227,7 +227,7 @@ class Spotter(SQLVisitor):  # type: ignore[misc]
 
 
 def state_in_body(state: Any, node: Any) -> Any:
-    """The state for a body: it has the path under which the body runs, that of its function or of the script."""
+    """The state with the path under which a body runs: the path of its function, or of the script."""
     if isinstance(node, ast.DoStmt):
         return state
     inner = State(state.counter)
@@ -237,10 +237,7 @@ def state_in_body(state: Any, node: Any) -> Any:
 
 
 def spotted(script: str) -> list[Finding]:
-    """The findings of pgspot.
-
-    It gets PL/pgSQL parsed by us, because its own parser skips ELSIF, CASE and RETURN QUERY.
-    """
+    """The findings of pgspot. PL/pgSQL is parsed here, because pgspot's parser skips ELSIF, CASE and RETURN QUERY."""
     collector = Collector()
     state = State(collector)
     for statement in statements(script):

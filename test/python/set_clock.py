@@ -27,10 +27,7 @@ class SetClock:
         self.environment = {"LD_PRELOAD": str(library), "INORDER_TEST_CLOCK": str(self.file)}
 
     def set(self, seconds: int) -> None:
-        """Set the offset of the clock.
-
-        It takes effect at once, because programs have mapped the file with the offset.
-        """
+        """Set the offset of the clock. The offset takes effect at once, because programs have mapped the file."""
         with self.file.open("r+b" if self.file.exists() else "wb", buffering=0) as file:
             file.write(seconds.to_bytes(8, "little", signed=True))
 

@@ -115,7 +115,8 @@ SETTINGS = (
     "timezone = 'PST8PDT'", "datestyle = Postgres, MDY", "bytea_output = 'hex'", "intervalstyle = 'postgres_verbose'",
     "lc_messages = 'C'", "jit = off",
 )  # fmt: skip
-# Lines to leave out of a test. They are about the internal schema, which other roles may not use in the C extension.
+# Lines that are left out of a test: other roles may not use the internal schema in the C extension, but may use it
+# here.
 LEFT_OUT = {"feed_rights": "CROSS JOIN LATERAL denied("}
 QUIET = "\\set SHOW_CONTEXT never"
 
@@ -131,7 +132,10 @@ def listed(name: str) -> list[str]:
 
 
 def program(server: Installation, kind: str) -> Path:
-    """The program that runs tests of a kind. Only packages with the server's headers include it."""
+    """pg_regress for kind "sql", pg_isolation_regress for kind "specs".
+
+    Few packages have them: those with the server's headers.
+    """
     return server.pgxs.parents[1] / "test" / PROGRAMS[kind]
 
 

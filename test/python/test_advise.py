@@ -351,7 +351,7 @@ def test_nobody_waits_for_it(advised: Advised, mode: str, sampled: bool, refused
 
 @pytest.mark.server
 def test_on_a_standby_what_only_the_primary_counts_is_not_seen(advised: Advised) -> None:
-    """No transaction on the standby delays the replay of a lock: it is replayed before any of them ends."""
+    """Transactions of the advice do not delay the replay of a lock: the lock is replayed while they are open."""
     with Standby(advised.cluster) as standby:
         standby.start({"shared_preload_libraries": "pg_stat_statements"})
         standby.catch_up()
@@ -511,7 +511,7 @@ BARE = Load(10e6, 60_000, 0, 100, 0, 0, 0, 0, (), 2**40, 300)
 def test_the_key_has_a_smaller_share_the_more_else_is_written() -> None:
     """The key's share of the WAL is largest for inserts alone.
 
-    It is almost none with five more indexes and as many updates.
+    With five more indexes and as many updates, the share is almost zero.
     """
     indexes = (Other(50_000, 50_000),) * 5
     busy = replace(BARE, updates=100, entries=100, other_indexes=indexes)

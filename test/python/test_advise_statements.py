@@ -29,7 +29,7 @@ CREATE TABLE orders (id uuid PRIMARY KEY, created_at timestamptz DEFAULT CURRENT
 CREATE TABLE positions (name text PRIMARY KEY, last bigint);
 CREATE TABLE users (id int PRIMARY KEY, age int, name text);
 CREATE TABLE totals (day timestamptz, n bigint);"""
-# These include a query for a page of a list that an application shows: its text looks like a poll.
+# One of these queries is for a page of a list that an application shows. The text of this query looks like a poll.
 POLLS = (
     "SELECT id, body FROM events WHERE id > $1 ORDER BY id LIMIT 100",
     "SELECT id, extract(epoch FROM created_at) FROM events WHERE id > $1 ORDER BY id",
@@ -250,10 +250,7 @@ for name, text in json.load(sys.stdin).items():
 
 
 def test_no_statement_takes_long_or_ends_the_program() -> None:
-    """Anybody can write statements.
-
-    They are parsed in a separate process, because the parser recurses in C, and might end it.
-    """
+    """Anybody can write statements. A separate process parses them, because the parser recurses in C."""
     assert [name for name, text in HOSTILE.items() if len(text) > LONGEST] == []
     command, given = [sys.executable, "-c", PARSE], json.dumps(HOSTILE)
     done = subprocess.run(command, check=False, input=given, timeout=PATIENCE, capture_output=True, text=True)

@@ -233,8 +233,8 @@ def test_nothing_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:
         assert read_all(admin, "evil.t", "f") <= {*REFUSED.get(table, ())}
 
 
-# Expressions of a table that the server simplifies when a session first loads them. It then calls functions whose
-# arguments are constants.
+# Expressions of a table that the server simplifies when a session first loads them. The server then calls functions
+# whose arguments are constants.
 ONE = """CREATE FUNCTION evil.one(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
     'BEGIN PERFORM evil.attack(); RETURN 1; END'"""
 PARTITIONS = """DO $$ BEGIN FOR i IN 0..39 LOOP EXECUTE format('CREATE TABLE evil.p%1$s PARTITION OF evil.t '
@@ -580,9 +580,9 @@ def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str, supe
 
 
 def test_a_policy_on_a_partition_does_not_run_as_who_waits_for_it(dsn: str) -> None:
-    """The policy is ignored if the partition is read through the table.
+    """A policy of the partition is ignored in reads of the table.
 
-    It must not run if the partition is read alone.
+    A call that reads the partition itself must not run the policy.
     """
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=bob") as bob:
         run(

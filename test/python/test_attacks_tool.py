@@ -115,7 +115,7 @@ def test_a_superuser_who_prepares_a_table_runs_nothing_of_its_owner(attacked: Cl
 
 
 def test_no_schema_of_another_role_is_called(attacked: Cluster, tmp_path: Path) -> None:
-    """That role could rename the schema while the tool runs, and put another schema in its place."""
+    """The owner of the schema could rename it while the tool runs, and put another schema in its place."""
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
         with connect(f"{dsn} user=mallory") as mallory:
             run(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")

@@ -1,8 +1,8 @@
 """No name in a text of inorder leads to an object of another role, whatever the search_path of database and role is.
 
 The search_path of every session has the schemas of capture.py before and behind pg_catalog. With this path the tests
-call every public function, write into every table that inorder reads or logs, and run every command of the tool. They
-do so as superuser, owner and reader.
+call every public function, write into every table that inorder reads or logs, and run every command of the tool: as
+superuser, as owner and as reader.
 """
 
 from collections.abc import Iterator

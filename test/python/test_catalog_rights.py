@@ -94,7 +94,7 @@ def is_sql(connection: Connection) -> bool:
 
 
 OF_OTHERS = "NOT IN ('pg_catalog', 'information_schema')"
-# Functions of logs in the SQL edition. They qualify each name, and run as the role that writes.
+# The functions of logs in the SQL edition, which qualify each name, and run as the role that writes.
 LOGS = ["app.c_changes()", "app.cp_changes()"]
 OF_LOGS = ["c_changes", "cp_changes"]
 

@@ -36,9 +36,9 @@ def refused(connection: Connection, query: str, *values: object) -> psycopg.erro
 @pytest.mark.editions
 @pytest.mark.parametrize("change", MADE_ANEW.values(), ids=list(MADE_ANEW))
 def test_a_position_goes_on_where_it_is_as_a_feed_does(fresh: Connection, change: tuple[str, ...]) -> None:
-    """A feed continues if the owner made the change by functions of inorder.
+    """A feed continues after changes that the owner made by functions of inorder.
 
-    It is refused if only the guard was disabled.
+    If only the guard was disabled, the feed is refused, too.
     """
     run(fresh, *TABLE, "INSERT INTO t VALUES (1, 1), (2, 2)", FEED)
     start = value(fresh, "SELECT reader_start('t')::text")
@@ -109,7 +109,7 @@ def test_tail_goes_on_where_it_is(fresh: Connection, tail: Tail) -> None:
     assert "--feed excludes --accept-table: for a feed, call feed_seek(name, 'here')" in error
 
 
-# An operator class of a user. It compares values as the server's class does.
+# A user's operator class, which compares values as the server's class does.
 CLASS = (
     "CREATE OPERATOR CLASS other_btree FOR TYPE bigint USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, "
     "OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 btint8cmp(bigint, bigint)"

@@ -327,7 +327,7 @@ def test_rows_that_are_hidden_are_not_deleted(fresh: Connection) -> None:
         for asked in (
             read.replace("(feed_take_batch('copy', 'w', owner => 'postgres')).number", "null"),
             read,
-        ):  # it also fails if there are no changes
+        ):  # the read fails even without new changes
             assert state(fresh, asked) == GROUND
         run(fresh, "RESET ROLE", "REVOKE SELECT ON t FROM changes_reader", "SET ROLE changes_reader")
         assert state(fresh, read) == "42501"
@@ -627,9 +627,9 @@ def number_of(connection: Connection, table: str) -> object:
 def test_the_trigger_of_logs_writes_into_no_log_of_another_role(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
-    """Everybody may use the trigger function, and name any table as its argument.
+    """Everybody may use the trigger function, with any table as its argument.
 
-    That table gets no row, and is not even locked.
+    Such a table gets no row, and is not even locked.
     """
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
@@ -908,9 +908,9 @@ def test_names_that_are_cut_to_the_same(fresh: Connection) -> None:
 
 
 def test_what_another_role_makes_while_a_log_is_made(fresh: Connection, other: Connection, edition_name: str) -> None:
-    """A function that a superuser replaces still belongs to its owner, who may change it later.
+    """The function would run as each writer.
 
-    It would run as each writer.
+    After OR REPLACE by a superuser it still belongs to its owner, who may change it.
     """
     if edition_name == "c":
         pytest.skip("no function of a log is made")
@@ -987,9 +987,7 @@ EQUAL = {
 
 @pytest.mark.parametrize("type", EQUAL)
 def test_equal_keys_that_differ(fresh: Connection, type: str) -> None:
-    """A sink may or may not treat such keys as equal.
-
-    It gets a delete of the former key, then the row once with the present key.
+    """A sink may or may not treat such keys as equal. The batch has a delete of the former key, then the row once.
 
     A sink that keeps the highest version of a key also keeps the row if it treats the keys as equal.
     """

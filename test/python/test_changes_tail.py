@@ -96,7 +96,7 @@ def test_each_batch_makes_a_copy(tail: Tail, fresh: Connection) -> None:
 
 @pytest.mark.editions
 def test_batches_of_few_rows_are_all_delivered(tail: Tail, fresh: Connection) -> None:
-    """Where a key changed more than once, a batch has fewer rows than the log. Such a batch is not the last one."""
+    """Where a key changed more than once, a batch has fewer rows than the log. More batches may follow it."""
     assert copied(of_json(tail(*CHANGES))).rows == Copy().table_now(fresh)
     for note in range(9):
         run(fresh, f"UPDATE t SET note = '{note}' WHERE id < 4")
@@ -177,7 +177,7 @@ def test_a_lake_takes_equal_keys(
 def test_columns_of_the_names_of_ours(tail: Tail, fresh: Connection) -> None:
     """A column of the table may be named like one of ours.
 
-    One value is written as text, for which columns are listed.
+    A value that is written as text needs a list of the columns.
     """
     run(fresh, "CREATE TYPE mood AS ENUM ('good', 'bad')", "CREATE TABLE u (op int PRIMARY KEY, version mood, op_ int)",
         "INSERT INTO u VALUES (1, 'bad', 7)", "SELECT changes_enable('u')")  # fmt: skip
@@ -269,9 +269,9 @@ def test_a_batch_that_is_cut_off_comes_whole(tail: Tail, fresh: Connection) -> N
 
 
 def test_what_a_batch_begins_with_is_saved_again(tmp_path: Path) -> None:
-    """After a kill, the beginning of a batch identifies it in the output.
+    """After a kill, the saved beginning identifies the batch in the output.
 
-    It may differ when the batch is read again.
+    A batch may begin differently when it is read again.
     """
     with PositionFile(tmp_path / "p") as file:
         request = Request(dsn="", table="t", position=tmp_path / "p", feed=None, changes=True)
@@ -284,7 +284,7 @@ def test_what_a_batch_begins_with_is_saved_again(tmp_path: Path) -> None:
 
 
 def test_the_view_of_a_lake(tail: Tail, fresh: Connection) -> None:
-    """The view of docs/lake.md. Its table has the same key as the table of the test."""
+    """The view of docs/lake.md, whose table has the same key as the table of the test."""
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("adbc_driver_postgresql")
     (view,) = (block.text for block in blocks("docs/lake.md") if block.text.startswith("CREATE VIEW"))

@@ -73,7 +73,7 @@ def test_a_reader_in_java_is_found_to_lose_rows(server: Installation, tmp_path: 
 
 
 def fails(command: Sequence[str | Path], folder: Path, server: Installation) -> None:
-    """Run the test of the reader. It must fail, and print the verdict."""
+    """Run the test of the reader. The test must fail, and print the verdict."""
     tool = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{tool}:{os.environ['PATH']}", "PG_CONFIG": str(server.bindir / "pg_config")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

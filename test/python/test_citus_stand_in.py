@@ -242,7 +242,7 @@ def test_a_count_of_shards_that_are_moved_meanwhile(monkeypatch: pytest.MonkeyPa
 
 
 def asking(listener: socket.socket, sent: list[bytes]) -> None:
-    """A server that asks each client for a password in clear text, and records it. It runs until it is closed."""
+    """A server that asks each client for a password in clear text and records it, until the server is closed."""
     while True:
         try:
             client, _ = listener.accept()

@@ -119,7 +119,7 @@ def test_who_follows_goes_on(clocked: Cluster, timed: str, clock: SetClock, tmp_
 
 
 def test_an_interrupt_does_not_cut_off_the_start_of_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupt takes effect once the thread that limits the wait has started. That thread ends, too."""
+    """An interrupt takes effect once the thread that limits the wait has started. The thread ends, too."""
     started: list[threading.Timer] = []
 
     class Interrupted(threading.Timer):

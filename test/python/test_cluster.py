@@ -1,4 +1,4 @@
-"""The throw-away server is private. It is removed, in whatever way the program ends."""
+"""The throw-away server is private, and is removed however the program ends."""
 
 import os
 import shutil
@@ -104,7 +104,7 @@ def test_nothing_is_left_after_a_signal(server: Installation, shared_folder: Pat
 def test_an_interrupt_while_the_server_ends_stays_an_interrupt(
     server: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server has ended before it is to be killed. The error of that must not replace the interrupt."""
+    """The server has already ended when it is to be killed. An error of the kill must not replace the interrupt."""
     with pytest.raises(KeyboardInterrupt), Cluster(server) as cluster:
         cluster.start()
         process = cluster.process

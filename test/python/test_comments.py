@@ -1,6 +1,6 @@
 """A comment is a sentence or a noun phrase with a subject.
 
-It does not begin with a word after which the subject is missing.
+No comment begins with a word after which a subject is missing.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Connections to the user's server: they are made in few places, each of which sets the search_path."""
+"""Connections to the user's server are made in a few places, each of which sets the search_path."""
 
 import ast
 from collections.abc import Iterator

@@ -144,7 +144,7 @@ def counted_here(connection: Connection) -> int:
 def test_a_session_counts_what_is_new_since_its_last_call(fresh: Connection) -> None:
     """The session reads only new rows, even if it may not fold.
 
-    It also counts its own rows, and rows for older snapshots, correctly.
+    The session's own rows, and rows for older snapshots, are counted correctly.
     """
     fresh.execute("SELECT exact_count_start('events')")
     with connect(fresh.info.dsn) as other:
@@ -216,7 +216,7 @@ def test_a_session_does_not_count_what_another_has_folded(fresh: Connection) -> 
 def test_a_count_folds_by_itself(fresh: Connection) -> None:
     """After ten thousand rows, a count by any role folds.
 
-    It does not if its transaction may not write, or if another session is folding.
+    A count does not fold if its transaction may not write, or if another session is folding.
     """
     fresh.execute("SELECT exact_count_start('events')")
     folded = "SELECT sum(rows)::int8 FROM inorder_internal.count_part"

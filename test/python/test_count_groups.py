@@ -473,7 +473,7 @@ def test_a_swap_by_rename(fresh: Connection) -> None:
 def test_a_swap_of_schemas(fresh: Connection) -> None:
     """The functions contain names that now lead to the counts of another table.
 
-    They fail until the owner repairs the counts.
+    Writers fail until the owner repairs the counts.
 
     The trigger in C finds the deltas by the schema of its function, whatever the name of that schema is.
     """
@@ -735,10 +735,7 @@ def test_the_start_is_online(fresh: Connection, other: Connection) -> None:
 
 
 def test_writers_fold_by_themselves(fresh: Connection, other: Connection) -> None:
-    """Writers fold without cron, even while another transaction stays open.
-
-    Deltas of that transaction are counted later.
-    """
+    """Writers fold without cron, even while another transaction stays open. Its deltas are counted later."""
     start(fresh)
     run(other, "BEGIN", "DELETE FROM orders WHERE id = 1")
     until_a_fold = value(fresh, "SELECT 2000 - pg_current_xact_id()::text::int8 % 2000")

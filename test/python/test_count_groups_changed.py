@@ -19,7 +19,7 @@ FUNCTION = "CREATE FUNCTION {} RETURNS trigger LANGUAGE plpgsql AS 'BEGIN {} RET
 def test_a_table_cannot_become_a_child(fresh: Connection) -> None:
     """A DELETE from a parent without common columns fires no trigger of the child.
 
-    After NO INHERIT there is no trace of it.
+    NO INHERIT then removes the last trace.
     """
     start(fresh)
     run(fresh, "CREATE TABLE parent ()", "CREATE TABLE above (LIKE orders) PARTITION BY LIST (id)")
@@ -191,7 +191,7 @@ def test_rows_that_are_written_without_a_statement(fresh: Connection) -> None:
 def test_privileges_with_which_a_role_folds(fresh: Connection) -> None:
     """In the SQL edition a writer folds with its own privileges.
 
-    Those of docs/count.md suffice; TRIGGER is not among them.
+    The privileges of docs/count.md suffice, without TRIGGER.
     """
     start(fresh)
     newest = "SELECT max(xact::text) FROM orders_by_status_deltas WHERE proof IS NOT NULL"

@@ -30,9 +30,9 @@ def restore(cluster: Cluster, database: str, file: str, *options: str) -> None:
 
 
 def play(connection: Connection) -> None:
-    """Before the first fold the view counts the table, and afterwards it reads the counts.
+    """The view counts the table before the first fold, and reads the counts afterwards.
 
-    It always equals GROUP BY.
+    In both cases it equals GROUP BY.
     """
     assert difference(connection) == []
     for statement in ("INSERT INTO orders VALUES (-2, 'new')", FOLD, "DELETE FROM orders WHERE id < 9"):

@@ -102,7 +102,7 @@ def test_a_partition_whose_detachment_does_not_end(fresh: Connection, other: Con
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 def test_a_fold_that_is_prepared(fresh: Connection, other: Connection, tables: Sequence[str], end: str) -> None:
-    """The prepared transaction has also written before and after its fold. Other folds wait until it ends."""
+    """The prepared transaction has also written before and after its fold. Other folds wait for the transaction."""
     start(fresh, tables)
     run(other, "BEGIN", "DELETE FROM orders WHERE id < 9", FOLD, "UPDATE orders SET status = 'later' WHERE id < 19")
     assert difference(other) == []

@@ -136,7 +136,7 @@ def test_full_page_images_after_a_checkpoint(cluster: Cluster, random_keys: Conn
 def test_counters_are_not_read_while_another_session_is_open(
     cluster: Cluster, random_keys: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That session's share would only be counted in the next reading. Therefore this is an error."""
+    """The share of the open session would only be counted in the next reading. Therefore the reading is an error."""
     monkeypatch.setattr(counters, "SESSION_SECONDS", 0.2)
     with connect(cluster.dsn), pytest.raises(InorderError, match="other sessions are still connected"):
         read_counters(random_keys, KEY_KINDS["random"])

@@ -190,7 +190,10 @@ def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) 
 def test_a_batch_without_rows_is_passed_over(
     cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows are committed after the run has begun. It looks further, but only the next run delivers them."""
+    """Rows are committed after the run has begun.
+
+    The run looks further because of them, but only the next run delivers them.
+    """
     reader, arrow = source.Reader(f"{cluster.dsn} dbname=tail", "events"), source.ArrowReader("")
     start: Callable[[str], str] = reader.start
 

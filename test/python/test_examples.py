@@ -115,7 +115,7 @@ class Page:
             admin.execute(f"CREATE DATABASE examples TEMPLATE {self.template} STRATEGY file_copy".encode())
 
     def run(self, block: Block) -> None:
-        """Run one block. It must succeed, unless the page shows an error, and must print what the page shows."""
+        """Run one block. The block must succeed, unless the page shows an error, and must print what the page shows."""
         fails = block.prints is not None and "ERROR:" in block.prints
         if block.language == "sql":
             program = ["psql", "-Xq", *([] if fails else ["-v", "ON_ERROR_STOP=1"]), "-f", "-"]

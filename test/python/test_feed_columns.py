@@ -205,7 +205,10 @@ def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("last_key", ["NULL", "'{}'", "'{1}'"])
 def test_a_position_inside_a_transaction_of_a_table_without_a_key(fresh: Connection, last_key: str) -> None:
-    """Only a reader can have made such a position itself. This error comes before the error about unknown members."""
+    """Only a reader can have made such a position.
+
+    The error about the key comes before the one about unknown members.
+    """
     make(fresh, "")
     run(fresh, "ALTER TABLE t DROP CONSTRAINT t_pkey, ALTER id DROP NOT NULL", "SELECT feed_enable('t')")
     place = f"ROW(1, '{{}}', 0, {last_key}, NULL, ARRAY[NULL]::feed_member[], NULL)::feed_position"

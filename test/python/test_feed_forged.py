@@ -215,7 +215,7 @@ def calls(relation: str, owner: str) -> list[str]:
     ]
 
 
-GIVE_ROWS = 9  # number of these calls that return rows, or the number of rows
+GIVE_ROWS = 9  # so many of these calls return rows or the number of rows
 
 
 def forge(
@@ -258,7 +258,7 @@ def is_attacked(state: State) -> bool:
 def attempt(state: State, user: str, call: str) -> list[tuple[object, ...]]:
     """The rows of a call, which must not run an attack; empty if the call fails.
 
-    It may not fail because of wrong syntax.
+    Wrong syntax does not count as a failure.
     """
     session, rows = state.sessions[user], []
     try:
@@ -301,7 +301,7 @@ def test_the_calls_work_where_nothing_is_forged(state: State) -> None:
     assert refused == of_no_feed, "but these, while there is a feed"
 
 
-# Tables for each way of reading. Their names are very unusual, and one name is that of a variable of PL/pgSQL.
+# Tables for each way of reading, with very unusual names. One name is that of a variable of PL/pgSQL.
 ODD_TABLES = {
     "a uuid": ("{k} uuid PRIMARY KEY DEFAULT uuid_xact_nextval()",),
     "a number": ("{k} bigint DEFAULT xact_id(), PRIMARY KEY ({p}, {n}, relation)", "CREATE INDEX ON {t} ({k})"),
@@ -466,7 +466,7 @@ def test_a_forged_count_is_no_number(state: State, relation: str) -> None:
 
 
 def test_a_feed_has_one_state(state: State) -> None:
-    """A row with a higher seq would be a second state. It would count as accepted by the owner in feed_rebase()."""
+    """A second state, with a higher seq, would count as accepted by the owner in feed_rebase()."""
     feed = value(state.sessions["postgres"], "SELECT id FROM inorder_internal.feed WHERE name = 'a'")
     insert = "INSERT INTO inorder_internal.feed_state (feed, seq, relation, position) "
     for seq in (-1, 0, 1, 9223372036854775807):

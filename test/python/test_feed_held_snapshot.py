@@ -25,20 +25,17 @@ TAKE = "SELECT feed_finish_batch('f', number, token) FROM feed_take_batch('f', '
 VIEWS = "SELECT * FROM feeds", "SELECT * FROM feed_batches"
 STATE = "inorder_internal.feed_state, inorder_internal.worker_batch, inorder_internal.share_worker"
 SHARES = ", partition_by => 'n', shares => 4"
-# One share waits for another worker. All of its new rows go into one batch.
+# One share waits for another worker. All new rows of this share go into one batch.
 HELD = "INSERT INTO t DEFAULT VALUES; SELECT feed_take_batch('f', 'other', lease => '1 day')"
 
 
 def all_pages(connection: psycopg.Connection[Any], look: str, rows: int) -> list[int]:
-    """The pages that a statement touches, and the pages that a query of each view touches.
-
-    The statement finds this number of new rows.
-    """
+    """The pages that a statement touches, with this number of new rows, and those of a query of each view."""
     return [pages(connection, look, rows), *(pages(connection, view, 0) for view in VIEWS)]
 
 
 def pages(connection: psycopg.Connection[Any], look: str, rows: int) -> int:
-    """The pages that a statement touches when it is executed a second time. It finds this number of new rows."""
+    """The pages that a statement touches when it is executed a second time, with this number of new rows."""
     insert = f"INSERT INTO t SELECT FROM generate_series(1, {rows})"
     run(connection, insert, look, insert)
     return explained(connection, look)

@@ -228,8 +228,8 @@ COMPILED = "SELECT array_agg(ident ORDER BY ident) FROM pg_backend_memory_contex
 def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> None:
     """Beginning a statement is most of the cost of a call. A check that is an expression needs no statement.
 
-    Functions in SQL that the server does not inline are reported without text, and are not counted, as in
-    pg_stat_statements.
+    The count leaves out functions in SQL that the server does not inline: they are reported without text.
+    pg_stat_statements does not count them, either.
     """
     seen: list[str] = []
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"

@@ -99,7 +99,7 @@ class Course:
             return self.end(writer, commits=self.rng.random() < 0.8)
         if not writer.began:
             writer.session.execute("BEGIN")
-            writer.session.execute("SELECT pg_current_xact_id()")  # its transaction ID is assigned before it has locks
+            writer.session.execute("SELECT pg_current_xact_id()")  # the transaction gets its ID before the locks
             writer.began = self.clock
             return None
         taken = set[str]().union(*(other.keys for other in self.writers if other is not writer))
@@ -145,7 +145,7 @@ class Course:
         row: Any = self.db.execute(TAKE, [worker, limit]).fetchone()
         assert row is not None
         if row[0] is None:
-            if worker in self.held:  # its batch was tried too often
+            if worker in self.held:  # the worker's batch was tried too often
                 self.lose(self.held.pop(worker), by_name=True)
             return
         rows: list[Any] = self.db.execute(ROWS, [row[0]]).fetchall()
@@ -168,7 +168,7 @@ class Course:
             self.processed[row[0]].append(row)
 
     def clear(self) -> None:
-        """Retry a dead batch, or process it without a worker. Later batches of its share wait for that."""
+        """Retry a dead batch, or process it without a worker. Later batches of the share have waited for that."""
         row: Any = self.db.execute("SELECT number FROM feed_batches WHERE dead_since IS NOT NULL LIMIT 1").fetchone()
         if row is None:
             return

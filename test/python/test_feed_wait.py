@@ -96,7 +96,7 @@ def test_others_change_the_table_meanwhile(
 ) -> None:
     """A session that waits holds no lock on the table, so nobody waits for the session.
 
-    Its next call sees the new columns.
+    The next call of the session sees the new columns.
     """
     woken = until_true(waits, aside)
     begin_to_wait(writer, reader)

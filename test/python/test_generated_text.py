@@ -1,7 +1,7 @@
 """Text that functions make for others to run: each name has its schema, and each literal its type.
 
-The checkers of the install script (test_install_script.py) do not see this text. It is run as the reader, under the
-search_path of the caller of feed_apply(): an inexact name could lead to an object of another role.
+The checkers of the install script (test_install_script.py) do not see this text. The text is run as the reader, under
+the search_path of the caller of feed_apply(): an inexact name could lead to an object of another role.
 """
 
 import re
@@ -250,7 +250,7 @@ def test_calls_of_the_tool_are_exact() -> None:
 
 
 def test_no_source_makes_text_with_the_name_of_a_type() -> None:
-    """Such a name, like that of a collation or an operator, would be looked up again when the text is parsed.
+    """The name of a type, a collation or an operator would be looked up again when the text is parsed.
 
     DO blocks are an exception: they run once, while the install script creates the objects that they name.
     """

@@ -117,7 +117,7 @@ def test_what_a_transaction_writes_anew_itself_it_sees(place: Place, isolation: 
 @pytest.mark.parametrize("read", READS)
 def test_a_read_that_waited_for_a_rewrite(place: Place, read: str, change: str) -> None:
     owner, reader = place.make(PLAIN), place.session()
-    run(reader, "SELECT (null::t).n")  # the session looks up the type now; later it would wait for that
+    run(reader, "SELECT (null::t).n")  # without this, the session would wait to look up the type
     run(owner, "BEGIN", f"ALTER TABLE t {change}")
     with blocked(state, reader, READS[read]) as waiting:
         run(owner, "COMMIT")
@@ -129,7 +129,7 @@ def test_a_read_that_waited_for_a_rewrite(place: Place, read: str, change: str) 
         assert numbers(reader) == []
 
 
-# Changes of the guard of one partition. They leave no trace at the root of the tree.
+# Changes of the guard of one partition, which leave no trace at the root of the tree.
 OFF = {
     "disabled": ("ALTER TABLE {leaf} DISABLE TRIGGER ALL",),
     "enabled again, not always": ("ALTER TABLE {leaf} DISABLE TRIGGER ALL", "ALTER TABLE {leaf} ENABLE TRIGGER ALL"),

@@ -63,7 +63,7 @@ def test_what_a_row_names_is_there(row: list[str]) -> None:
 def check_model(cell: str) -> None:
     """The TLA+ module has the named properties.
 
-    Inorder's method satisfies them, and the other method violates one of them.
+    Inorder's method satisfies all; the other method violates one of them.
     """
     names, path = LINK.findall(cell)[0]
     ours, _, rest = re.sub(LINK, "", cell).partition(", not ")

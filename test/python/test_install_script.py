@@ -1,6 +1,6 @@
-"""The install script keeps its rules: it finds no objects that others have put into a schema, and is easy to read.
+"""Rules of the install script: it finds no objects that others have put into a schema, and is easy to read.
 
-Each rule is also tried on a script that breaks it.
+Each rule is also tried on a script that breaks the rule.
 """
 
 from collections.abc import Callable

@@ -237,7 +237,7 @@ def test_a_forked_process_draws_its_own_words(connection: Connection) -> None:
 
 
 def test_a_clone_of_the_machine_draws_its_own_words(connection: Connection) -> None:
-    """A clone has the same pool. Its statements run at another time than the statement that filled the pool."""
+    """A clone has the same pool, but its statements run later than the statement that filled the pool."""
     # Age of the pool in microseconds, negative if the clock was set back; and whether new words are drawn.
     ages = {0: False, 900_000: False, 2_000_000: True, -2_000_000: True}
     drawn = {age: value(connection, "SELECT test_clone_repeats(%s)", age) == 0 for age in ages}

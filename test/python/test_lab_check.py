@@ -43,8 +43,7 @@ LOADS = 30  # the most random loads until a load finds a fault: on a stalled mac
 # without faults.
 FEW = 3 if LONG_RUN else 1
 SOME_CASES, SOME_COPY_CASES = (CASES, COPY_CASES) if LONG_RUN else (CASES[::3], COPY_CASES[1::3])
-# Planted readers. For each, a case, the fault that the case must show, and a case whose schedules show no fault ("":
-# none).
+# Planted readers: a case, the fault that the case must show, and a case whose schedules show no fault ("" for none).
 FAULTY = {
     "plain": ("overlap", "lost", "rollback"),
     "inclusive": ("overlap", "twice", ""),

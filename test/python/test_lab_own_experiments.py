@@ -84,9 +84,9 @@ def test_reuse(tmp_path: Path, users: Cluster, server: Installation) -> None:
 def test_readers_beside_an_open_transaction(
     users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows that the horizon reader holds back are not lost. They do not count in the next round, in which they come.
+    """Rows that the horizon reader holds back are not lost. In the next round, in which they come, they do not count.
 
-    Waits are corrected by the difference of the clocks, and left out if it is not known well enough.
+    Waits are corrected by the difference of the clocks, and left out if that difference is not known well enough.
     """
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + 5000)

@@ -26,7 +26,7 @@ APPLY = "SELECT feed_apply('lake', 'INSERT INTO lake_events SELECT id, n FROM ba
 
 @pytest.fixture
 def lake(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
-    """A database that stands for the other server: its transactions are separate."""
+    """A database that stands for the other server, with transactions of its own."""
     if not value(fresh, "SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'"):
         pytest.skip("the server has no contrib")
     with connect(cluster.dsn) as admin:
@@ -49,7 +49,7 @@ def lake(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
 
 
 def fail_between_the_commits(there: Connection) -> None:
-    """Let the session here be ended after the lake has committed, before the session learns of that."""
+    """Let the server end the session here after the lake has committed, before the session learns of the commit."""
     run(there, "CREATE FUNCTION ends() RETURNS trigger LANGUAGE plpgsql SET client_min_messages = error AS "
                "$$BEGIN PERFORM pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
                "WHERE application_name = 'here'; RETURN NULL; END$$",

@@ -94,7 +94,7 @@ def test_no_source_in_c_uses_a_higher_layer() -> None:
 SQL_OBJECT = re.compile(r"CREATE (?:FUNCTION|TABLE|VIEW|TYPE) ((?:@extschema@|inorder_internal|inorder_text)\.\w+)")
 SQL_USE = re.compile(r"(?:@extschema@|inorder_internal|inorder_text)\.\w+")
 SQL_COMMENT = re.compile(r"--.*|^COMMENT ON (?:[^';]|'[^']*')*;", re.M)
-# These files come last. They have grants and calls for objects of all other files.
+# These files come last, with grants and calls for objects of all other files.
 RIGHTS = ("revoke", "rights")
 
 

@@ -1,4 +1,4 @@
-"""Data that are read under a lock are read in a newer snapshot: a call that has waited sees what has happened."""
+"""After a call has waited for a lock, it reads data in a snapshot taken after that: it sees what has happened."""
 
 import pytest
 from inorder.connection.database import Connection

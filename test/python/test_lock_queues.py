@@ -59,7 +59,7 @@ def queue(owner: Connection, stranger: Connection, command: str, table: str) -> 
 def test_who_may_use_the_schema_of_a_table_can_make_others_wait_for_it(
     fresh: Connection, stranger: Connection, command: str
 ) -> None:
-    """The role has no privilege on the table. Its command waits for the lock, and then fails."""
+    """The role has no privilege on the table. The role's command waits for the lock, and then fails."""
     assert queue(fresh, stranger, command, "s.t") == (True, TIMED_OUT)
 
 

@@ -1,8 +1,8 @@
 """Long Fork: a primary and its synchronous standby show two commits in different orders.
 
-Positions that are sets of transactions allow for that; a single last value does not. A commit that waits for a standby
-is visible on the standby before it is visible on the primary. Here a commit also waits for a standby that does not
-exist, and the replay of the existing standby is paused in time. Each server then shows one of the two commits.
+Positions that are sets of transactions allow for such orders; a single last value does not. A commit that waits for a
+standby is visible on the standby before it is visible on the primary. Here a commit also waits for a standby that does
+not exist, and the replay of the existing standby is paused in time. Each server then shows one of the two commits.
 """
 
 from collections.abc import Iterator

@@ -30,9 +30,9 @@ PARTS = (
 
 @pytest.fixture
 def loopback(fresh: Connection) -> dict[str, str]:
-    """Connection parameters with which extensions of contrib connect the server to itself.
+    """Parameters by which extensions of contrib connect the server to itself.
 
-    Their libpq may be older than ours.
+    The libpq of the extensions may be older than ours.
     """
     extensions = {"postgres_fdw", "dblink"}
     rows = fresh.execute("SELECT name FROM pg_available_extensions WHERE name = ANY (%s)", [list(extensions)])

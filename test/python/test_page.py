@@ -38,7 +38,8 @@ from waiting import PATIENCE
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = (360, 390, 768, 1280)
 
-# The script of the probe page. It examines properties of the frame once for each width; the names are those of the DOM.
+# The script of the probe page, which examines properties of the frame once for each width. The names are those of the
+# DOM.
 PROBE = """
 const frame = document.querySelector("iframe"), found = {};
 frame.onload = () => {

@@ -102,10 +102,7 @@ def test_a_filled_partition_is_noticed(in_schema: Connection, partitions: tuple[
 
 
 def test_a_position_without_partitions(in_schema: Connection) -> None:
-    """A reader has made this position itself.
-
-    It is accepted only before the first read, because it would miss partitions.
-    """
+    """A position that a reader has made is accepted only before the first read, because it would miss partitions."""
     parts = Parts(in_schema, (1,))
     parts.insert(1)
     without = (

@@ -102,7 +102,7 @@ def test_who_waited_for_a_table_still_owns_it_or_changes_nothing(
         assert waiting.result() == DENIED
 
 
-# Calls for a feed that another session is moving: each call waits for that, then checks the privileges again.
+# Calls for a feed that another session is moving: each call waits for that session, then checks the privileges again.
 OF_FEEDS = {
     "feed_apply": "SELECT feed_apply('m', 'SELECT FROM batch', owner => 'lost_team')",
     "feed_read": "SELECT count(*) FROM feed_read('m', null::s.t, owner => 'lost_team')",

@@ -104,7 +104,7 @@ def test_beside_which_rows_a_figure_stands() -> None:
 
 
 def test_keys_with_a_unique_index_stand_beside_study_p3() -> None:
-    """The study uses unique indexes. Its figures are compared with ours for the kinds of key."""
+    """The study uses unique indexes. Figures of the study are compared with ours for the kinds of key."""
     result = a_result()
     result.plan |= {"kinds": ["time60", "random"], "indexes": ["unique"], "rows": [1000, 2000]}
     result.runs = [insert_run(f"{kind}_unique", number, tps, 1.0, rows) for rows in (1000, 2000)

@@ -92,7 +92,7 @@ def test_a_signature_is_written(fresh: Connection) -> None:
 
 
 def test_the_reference_has_ranges_and_errors() -> None:
-    """A function that makes or limits keys has a range there, and a function for a table or a feed has its errors."""
+    """The page has ranges of functions that make or limit keys, and errors of functions of a table or feed."""
     for heading, body in reference.sections(reference.FILE.read_text()):
         if re.search(r"(nextval|floor|ceiling|xact_id|_time)`$", heading):
             assert re.search("Ranges?:|281474976710655|RFC 9562", body), heading

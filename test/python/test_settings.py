@@ -141,7 +141,7 @@ PINNED = {
 }  # fmt: skip
 
 
-# A replacement for a function that such calls use. It shows the settings.
+# A replacement for a function that calls with these settings use: it shows the settings.
 SHOWN = """
 CREATE OR REPLACE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid)
 RETURNS inorder_internal.feed LANGUAGE plpgsql AS $$ BEGIN

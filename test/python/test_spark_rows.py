@@ -166,7 +166,7 @@ def test_rows_that_were_passed_on_do_not_come_again(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_cast_that_someone_made_is_not_run(cluster: Cluster, fresh: Connection) -> None:
-    """The owner of a type can create a cast of it. The cast's function would run as the reader."""
+    """The owner of a type can create a cast of it, whose function would run as the reader."""
     fresh.execute("CREATE TYPE mood AS ENUM ('fine')")
     fresh.execute("CREATE FUNCTION shout(mood) RETURNS text LANGUAGE sql AS $$SELECT 'FINE'$$")
     fresh.execute("CREATE CAST (mood AS text) WITH FUNCTION shout(mood)")

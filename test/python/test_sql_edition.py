@@ -92,7 +92,7 @@ def test_what_reads_tables_of_users_executes_nothing_of_theirs() -> None:
 
 
 def test_no_plan_that_shuns_sequential_scans_is_compiled() -> None:
-    """Before 18, enable_seqscan = off gives a sequential scan a cost of 10^10. That is far above jit_above_cost."""
+    """Before 18, enable_seqscan = off gives a sequential scan a cost of 10^10, far above jit_above_cost."""
     clauses = [line for line in script().splitlines() if "SET enable_seqscan = off" in line]
     assert len(clauses) > 20
     assert [clause for clause in clauses if "SET jit = off" not in clause] == []

@@ -1,9 +1,9 @@
 """Privileges that hosted servers revoke. The SQL edition does not need them, or names them before it is installed.
 
-test/providers.csv has the privileges that providers are known to revoke, each with its source. The edition must not
-need them. In the database of these tests they are revoked. So are all other privileges in pg_catalog that can be
-revoked and that the edition does not name. The tests show that the edition needs only the privileges that it names, and
-that its script refuses a server without one of these.
+test/providers.csv has the privileges that providers are known to revoke, each with its source. The database of these
+tests revokes all of these privileges. Other privileges in pg_catalog are revoked, too, if they can be revoked and the
+edition does not name them. The tests show that the edition needs only the privileges that it names, and that its script
+refuses a server without one of these.
 """
 
 from collections.abc import Iterator

@@ -121,7 +121,7 @@ OF_WRITERS = [("FUNCTION", "EXECUTE"), ("SCHEMA", "USAGE"), ("TABLE", "SELECT")]
 
 
 def test_who_is_not_admitted_has_no_privilege(edition: Connection) -> None:
-    """The default privileges have no effect on that."""
+    """The default privileges have no effect."""
     run(edition, "RESET ROLE")
     expected = [(role, kind, privilege) for role, rights in
                 (("plain_owner", OF_USERS), ("plain_reader", OF_USERS), ("plain_writer", OF_WRITERS))
@@ -146,8 +146,8 @@ REFUSED = (
     "CREATE FUNCTION inorder.feed_drop(text) RETURNS int LANGUAGE sql AS 'SELECT 1'",
     "CREATE FUNCTION inorder_internal.x() RETURNS int LANGUAGE sql AS 'SELECT 1'",
 )  # fmt: skip
-# Statements that are refused to strangers. Some of them do not name an object of inorder, but an object that somebody
-# has made with one.
+# Statements that are refused to strangers. Some statements do not name an object of inorder, but an object of a user
+# that depends on one.
 OF_STRANGERS = (
     "SELECT inorder.uuid_xact_nextval()", "INSERT INTO app.events (n) VALUES (7)", "SELECT NULL::inorder.feed_position",
     "SELECT kept::text FROM app.kept", "CREATE TEMPORARY TABLE t AS TABLE app.kept", "SELECT * FROM app.positions",

@@ -114,7 +114,7 @@ def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoin
 def test_open_savepoints_on_the_primary_do_not_make_its_batches_unreadable_on_a_standby(
     two: Two, savepoints: int
 ) -> None:
-    """A standby takes the ID of a savepoint for that of a transaction in progress."""
+    """To a standby, the ID of a savepoint looks like the ID of a transaction in progress."""
     two.primary.execute("ALTER TABLE events ADD seq bigserial UNIQUE")
     start = str(value(two.primary, "SELECT reader_start('events')::text"))
     position = str(value(two.primary, "SELECT reader_start('events', order_column => 'seq')::text"))
@@ -263,7 +263,7 @@ def test_what_permits_to_drop_rows_is_refused_on_a_standby(two: Two, call: str) 
 
 
 def test_peek_works_on_a_standby(two: Two) -> None:
-    """feed_peek() returns the rows that a read would return at the replayed position. Their number may be limited."""
+    """feed_peek() returns the rows that a read at the replayed position would return, or some of them."""
     peek = "SELECT n FROM feed_peek('f', null::events{})"
     two.insert(1, 2, 3)
     two.primary.execute("SELECT n FROM feed_read('f', null::events, 1)")

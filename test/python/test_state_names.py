@@ -1,4 +1,4 @@
-"""State that owners of tables write, or roles that restore: it affects no names and no writers of other roles."""
+"""State that owners of tables write, or roles that restore, affects no names and no writers of others."""
 
 from collections.abc import Iterator
 

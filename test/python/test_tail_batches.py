@@ -162,7 +162,7 @@ EXAMPLE = python_with("docs/tail.md", "sys.stdin.buffer")
 
 
 class Frames:
-    """A reader of frames, by the example. It remembers the name of the last batch."""
+    """A reader of frames, by the example, which remembers the name of the last batch."""
 
     def __init__(self) -> None:
         self.last = ""
@@ -264,7 +264,8 @@ def test_a_batch_that_is_read_again_is_of_one_kind(tail: Tail, fresh: Connection
         "cat > part && mv part got",
     )  # fmt: skip
     with tail.started(*arguments, held_after=[100_000]) as running:
-        # The session may wait to send its last error to the stopped client. It then must be terminated again.
+        # A terminated session waits if it cannot send its error to the stopped client. A second pg_terminate_backend()
+        # ends it.
         ending = ("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = 'tail' "
                   "AND pid <> pg_backend_pid()")  # fmt: skip
         wait_for(lambda: value(fresh, ending) == 0)

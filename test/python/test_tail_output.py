@@ -25,7 +25,7 @@ pytestmark = pytest.mark.server
 
 EVENTS = ("events", "--position", "p")
 LARGE = (*EVENTS, "--batch-rows", "5k")
-HALF = 100_000  # number of bytes, about half of such a batch
+HALF = 100_000  # number of bytes: about half of a batch of 5,000 rows
 
 
 def half_a_batch(tail: Tail, *arguments: str, to: str = "out") -> None:
@@ -69,7 +69,7 @@ def test_a_file_is_known_on_another_file_system(tail: Tail, fresh: Connection, e
 def mounted(image: Path, place: Path) -> Iterator[int]:
     """A file system in a file.
 
-    Its loop device stays in use, so that the next file system gets another device number.
+    The loop device stays in use, so that the next file system gets another device number.
     """
     device = subprocess.run(["losetup", "--show", "-f", image], check=False, capture_output=True, text=True)
     if device.returncode:
@@ -250,7 +250,7 @@ def test_copytruncate_under_a_feed_is_noticed(tail: Tail, fresh: Connection) -> 
 def test_rows_of_other_columns_do_not_follow_a_header(tail: Tail, fresh: Connection, feed: bool) -> None:
     """Values below the former header would seem to belong to other columns.
 
-    This holds even if the number of columns is the same.
+    The number of columns may be the same.
     """
     fresh.execute("SELECT feed_create('f', 'events')")
     csv = (*(("--feed", "f") if feed else EVENTS), "--format", "csv")

@@ -56,7 +56,7 @@ def test_the_wal_of_a_verdict_says_for_how_many_rows_between_checkpoints() -> No
     for measured in result.select("insert", "random"):
         measured.series["checkpoints"] = [1.0]
     assert "a checkpoint every 50 rows" in report_of(result).verdicts(result)[0].figures
-    for measured in result.select("insert", "random"):  # the server has counted more of them than it has ended
+    for measured in result.select("insert", "random"):  # the server has counted more checkpoints than have ended
         measured.metrics["checkpoints_requested"] = 3.0
     assert "a checkpoint every 25 rows" in report_of(result).verdicts(result)[0].figures
 
@@ -96,9 +96,9 @@ def test_a_key_that_surely_loses_speed_is_not_advised_for_its_wal() -> None:
 
 @pytest.mark.parametrize(("share", "answer"), [(0.25, "Yes"), (1.0, "No")])
 def test_whether_it_gets_slower_is_answered_relative_to_bigint(share: float, answer: str) -> None:
-    """The whole machine is four times slower while the large table is measured.
+    """While the large table is measured, the whole machine is four times slower.
 
-    That says nothing about a kind of key.
+    A slow machine says nothing about a kind of key.
     """
     result = a_result()
     result.plan["rows"] = [1000, 10_000]

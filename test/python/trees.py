@@ -98,7 +98,7 @@ def pristine(name: str, use: str = "system") -> Iterator[Tree]:
 
 
 def base(name: str) -> Path:
-    """A system with a PostgreSQL server and a user who may use sudo. It is created once."""
+    """A system with a PostgreSQL server and a user who may use sudo, created once."""
     folder = KEPT / name
     if not (folder / "made").exists():
         shutil.rmtree(folder, ignore_errors=True)

@@ -32,7 +32,7 @@ class Session:
 
 
 class Schedule:
-    """Executes steps one after another. They are chosen so that no step has to wait."""
+    """Executes steps one after another. The steps are chosen so that none of them has to wait."""
 
     def __init__(self, dsn: str, rng: random.Random, writers: int) -> None:
         self.rng, self.steps = rng, list[str]()

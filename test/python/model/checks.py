@@ -22,7 +22,10 @@ ONE, BOTH = '{"primary"}', '{"primary", "standby"}'
 
 @dataclass(frozen=True)
 class Check:
-    """A module with its constants. It is expected to hold, or to violate the invariant or property in ``fails``."""
+    """A module with its constants.
+
+    The module is expected to hold, or to violate the invariant or property in ``fails``.
+    """
 
     module: str
     constants: dict[str, str]
@@ -218,7 +221,7 @@ def run_checker(folder: Path, module: str, configuration: Path, is_small: bool) 
 
 
 def read_result(output: str, seconds: float) -> Result:
-    """Parse the output of TLC. It is an error if TLC did not finish."""
+    """Parse the output of TLC; an error if TLC did not finish."""
     states = re.findall(r"([\d,]+) distinct states found", output)
     failed = re.search(r"Error: Invariant (\w+) is violated|Error: (Temporal properties) were violated", output)
     if not states or ("Error:" in output and not failed):

@@ -1,7 +1,4 @@
-"""Steps of writers of the stress test, and of a reader, on a server.
-
-They are put into an order that the model can take.
-"""
+"""Steps of the stress test's writers and of a reader on a server, put into an order that the model can take."""
 
 import re
 import shutil
