@@ -131,7 +131,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not LONG_RUN and sql_edition.TESTED == "c":
         whole = not any("::" in argument for argument in config.args)
         of_files = groupby(items, key=lambda item: item.path.stem)
-        items[:] = [item for stem, some in of_files for item in without_long(stem, list(some), whole)]
+        items[:] = [item for stem, tests in of_files for item in without_long(stem, list(tests), whole)]
     for item in items if sql_edition.TESTED == "sql" else ():
         if reason := sql_edition.NOT_RUN_IN_PYTHON.get(item.name.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason=reason))

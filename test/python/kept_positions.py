@@ -27,7 +27,7 @@ class Reader:
     """A reader that keeps its position, and the next batch, whose rows were not read yet, in columns of jsonb."""
 
     def __init__(self, connection: Connection, order_column: str | None) -> None:
-        self.got: list[int] = []
+        self.delivered: list[int] = []
         self.position = str(value(connection, "SELECT reader_start('events', 'beginning', %s)::text", order_column))
         self.batch = str(value(connection, NEXT, self.position))
         self.step(connection)
@@ -36,7 +36,7 @@ class Reader:
 
     def step(self, connection: Connection) -> bool:
         rows = connection.execute(READ.encode(), [self.batch]).fetchall()
-        self.got += [int(str(n)) for (n,) in rows]
+        self.delivered += [int(str(n)) for (n,) in rows]
         self.position = str(value(connection, ADVANCE, self.position, self.batch))
         self.batch = str(value(connection, NEXT, self.position))
         return bool(rows)
@@ -44,7 +44,7 @@ class Reader:
     def goes_on(self, connection: Connection) -> list[int]:
         while self.step(connection):
             pass
-        return self.got
+        return self.delivered
 
 
 class KeptPositions:
@@ -82,7 +82,7 @@ class KeptPositions:
         assert value(connection, noted) is True
         assert value(connection, "SELECT count(*) FROM typed AS t WHERE to_jsonb(t)::text ~ '\"noted\": null'") == 2
         assert [sorted(reader.goes_on(connection)) for reader in self.readers] == [everything] * 2
-        assert self.readers[1].got == everything
+        assert self.readers[1].delivered == everything
         with self.plan() as plan:
             end = plan.next(self.offset, None)
             assert sorted(self.spark + self.rows_between(connection, plan, self.offset, end)) == everything

@@ -48,7 +48,7 @@ class Kept:
 
     def __init__(self, connection: Connection) -> None:
         self.written = 0
-        self.got: dict[str, list[int]] = {"read": [], "pending": [], "untouched": [], "ordered": []}
+        self.delivered: dict[str, list[int]] = {"read": [], "pending": [], "untouched": [], "ordered": []}
         connection.execute(MADE.encode())
         self.insert(connection, 6)
         self.read(connection, "read", 2)
@@ -61,7 +61,7 @@ class Kept:
 
     def take_batches(self, connection: Connection) -> None:
         connection.execute(WORKERS.encode())
-        self.got |= {"workers": [], "shares": []}
+        self.delivered |= {"workers": [], "shares": []}
         self.taken = {feed: self.take(connection, feed, 2) for feed in ("workers", "shares")}
         self.dead, token = self.take(connection, "workers", 1, worker="other", tries=1)
         failed = "SELECT feed_fail_batch('workers', %s, %s, 'bad')"
@@ -75,7 +75,7 @@ class Kept:
 
     def read(self, connection: Connection, feed: str, rows: int | None = None) -> int:
         fetched = connection.execute("SELECT n FROM feed_read(%s, null::events, %s)", [feed, rows]).fetchall()
-        self.got[feed] += [int(str(n)) for (n,) in fetched]
+        self.delivered[feed] += [int(str(n)) for (n,) in fetched]
         return len(fetched)
 
     @staticmethod
@@ -90,7 +90,7 @@ class Kept:
         return [int(str(n)) for (n,) in connection.execute(ROWS.encode(), [feed, batch])]
 
     def finish(self, connection: Connection, feed: str, batch: int, token: int) -> None:
-        self.got[feed] += self.rows(connection, feed, batch)
+        self.delivered[feed] += self.rows(connection, feed, batch)
         assert value(connection, FINISH, feed, batch, token) is True
 
     @staticmethod
@@ -117,8 +117,10 @@ class Kept:
                 pass
         self.workers_go_on(connection)
         everything = list(range(1, self.written + 1))
-        assert {feed: sorted(got) for feed, got in self.got.items()} == dict.fromkeys(self.got, everything)
-        assert self.got["ordered"] == everything
+        assert {feed: sorted(rows) for feed, rows in self.delivered.items()} == dict.fromkeys(
+            self.delivered, everything
+        )
+        assert self.delivered["ordered"] == everything
         assert value(connection, "SELECT exact_count('events')") == self.written
 
     def workers_go_on(self, connection: Connection) -> None:

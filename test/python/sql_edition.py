@@ -241,8 +241,8 @@ def without_context(text: str) -> list[str]:
 
 
 def difference(expected: Path, actual: Path) -> str:
-    wanted, got = (without_context(path.read_text()) for path in (expected, actual))
-    lines = difflib.unified_diff(wanted, got, n=1, lineterm="")
+    wanted, printed = (without_context(path.read_text()) for path in (expected, actual))
+    lines = difflib.unified_diff(wanted, printed, n=1, lineterm="")
     return "".join(f"{'@@' if line.startswith('@@') else line}\n" for line in list(lines)[2:])
 
 

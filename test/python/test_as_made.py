@@ -129,7 +129,7 @@ def test_a_read_refuses_what_the_queries_refuse(place: Place, kind: str) -> None
     changes = {change: partial(run, owner, *change.split("; ")) for change in CHANGES}
     changes |= {f"+{change}": partial(change_below_guard, owner, change) for change in CHANGES_BELOW_GUARD}
     changes |= {str(texts): partial(change_below_guard, owner, "SELECT 1", *texts) for texts in OTHER_TRIGGERS}
-    both = {name: found for name, change in changes.items() if (found := messages(place, owner, change)) is not None}
-    assert {name: found for name, found in both.items() if found[0] != found[1]} == {}
-    refused = [name for name, found in both.items() if found[0]]
+    both = {name: errors for name, change in changes.items() if (errors := messages(place, owner, change)) is not None}
+    assert {name: errors for name, errors in both.items() if errors[0] != errors[1]} == {}
+    refused = [name for name, errors in both.items() if errors[0]]
     assert len(refused) >= 10 and len(both) >= len(refused) + 4

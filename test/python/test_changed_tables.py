@@ -38,7 +38,7 @@ def refused(connection: Connection, query: str, *values: object) -> psycopg.erro
 def test_a_position_goes_on_where_it_is_as_a_feed_does(fresh: Connection, change: tuple[str, ...]) -> None:
     """A feed continues after changes that the owner made by functions of inorder.
 
-    If only the guard was disabled, the feed is refused, too.
+    If the owner only disabled the guard, the feed is refused like the position.
     """
     run(fresh, *TABLE, "INSERT INTO t VALUES (1, 1), (2, 2)", FEED)
     start = value(fresh, "SELECT reader_start('t')::text")

@@ -1,4 +1,4 @@
-"""The choice of a key: its rules, the properties that it promises for a key, on a server, and its command."""
+"""The choice of a key: its rules, its command, and, on a server, the properties that it promises for a key."""
 
 import json
 import re

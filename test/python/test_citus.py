@@ -66,9 +66,9 @@ def test_a_savepoint_has_no_number_of_its_own(nodes: Nodes, coordinator: Connect
 
 
 def test_a_default_has_the_number_of_another_node(nodes: Nodes, coordinator: Connection, tmp_path: Path) -> None:
-    """Citus evaluates such a default elsewhere.
+    """Citus evaluates such a default on another node.
 
-    Therefore it is refused, and the guard of a shard refuses rows with its numbers.
+    Therefore the default is refused, and the guard of a shard refuses its numbers.
     """
     run(
         coordinator, "DROP TABLE IF EXISTS defaults",

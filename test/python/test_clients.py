@@ -175,8 +175,8 @@ def kill_before_store(shop: Shop, consumer: Consumer) -> None:
 
 
 def stop_in_mid_batch(shop: Shop, consumer: Consumer) -> None:
-    # Wait for a session of the new process, which may not have set its signal handler before. A session that a killed
-    # process has left must not be taken for it.
+    # Wait for a session of the new process: a process without sessions may not have set its signal handler yet. A
+    # session that a killed process has left must not be taken for it.
     consumer.kill()
     shop.end_sessions(shop.sessions("mail"))
     consumer.start()

@@ -139,9 +139,9 @@ def test_values_arrive_as_they_are(pipeline: Pipeline, fresh: Connection) -> Non
 def test_a_hint_of_the_caller_is_used(
     pipeline: Pipeline, fresh: Connection, kind: str, value: str, hint: dict[str, object], loaded: str
 ) -> None:
-    """A value that Arrow cannot represent is an error without the hint.
+    """Without the hint, a value that Arrow cannot represent is an error.
 
-    The error names the row by its key, and the hint.
+    The message has the key of the row, and the hint.
     """
     fresh.execute(f"ALTER TABLE events ADD v {kind} DEFAULT '{value}'".encode())
     fresh.execute("INSERT INTO events (n) VALUES (11)")
@@ -190,10 +190,7 @@ def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) 
 def test_a_batch_without_rows_is_passed_over(
     cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows are committed after the run has begun.
-
-    The run looks further because of them, but only the next run delivers them.
-    """
+    """Rows are committed after the run has begun. The run notices them, but only the next run delivers them."""
     reader, arrow = source.Reader(f"{cluster.dsn} dbname=tail", "events"), source.ArrowReader("")
     start: Callable[[str], str] = reader.start
 

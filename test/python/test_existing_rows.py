@@ -47,7 +47,7 @@ def piece(connection: Connection) -> list[int]:
 
 def test_each_row_comes_once(cluster: Cluster, old: Connection, request: pytest.FixtureRequest) -> None:
     run(old, "SELECT feed_create('f', 'old')")
-    got, pieces, end = list[int](), list[int](), OLD
+    delivered, pieces, end = list[int](), list[int](), OLD
     while True:
         with closing(connect(f"{cluster.dsn} dbname={old.info.dbname}")) as reader:
             reader.execute("BEGIN")
@@ -57,12 +57,12 @@ def test_each_row_comes_once(cluster: Cluster, old: Connection, request: pytest.
         assert rows == lost
         if not rows:
             break
-        got, pieces = got + rows, [*pieces, len(rows)]
+        delivered, pieces = delivered + rows, [*pieces, len(rows)]
         if len(pieces) < 4:
             insert(old, end, NEW)
             end += NEW
             assert value(old, "SELECT caught_up FROM feeds") is False
-    assert sorted(got) == [*range(end)]
+    assert sorted(delivered) == [*range(end)]
     assert max(pieces) == (OLD if "no key" in request.node.name else PIECE)
     assert value(old, "SELECT caught_up FROM feeds") is True
 
@@ -74,13 +74,15 @@ def test_they_are_counted_taken_and_split(old: Connection, request: pytest.Fixtu
     end = OLD + 2 * NEW
     assert value(old, "SELECT exact_count('old')") == end
     run(old, "SELECT feed_create('f', 'old')")
-    got, workers = list[int](), 0
+    delivered, workers = list[int](), 0
     take = f"SELECT number, token FROM feed_take_batch('f', 'w', {PIECE}) WHERE number IS NOT NULL"
     while taken := old.execute(take.encode()).fetchone():
-        got += [n for (n,) in old.execute("SELECT n FROM feed_batch_rows('f', %s, null::old)", taken[:1]).fetchall()]
+        delivered += [
+            n for (n,) in old.execute("SELECT n FROM feed_batch_rows('f', %s, null::old)", taken[:1]).fetchall()
+        ]
         run(old, f"SELECT feed_finish_batch('f', {taken[0]}, {taken[1]})")
         workers += 1
-    assert sorted(got) == [*range(end)] and (workers > OLD // PIECE or "no key" in request.node.name)
+    assert sorted(delivered) == [*range(end)] and (workers > OLD // PIECE or "no key" in request.node.name)
     split = """SELECT r.n FROM reader_split('old', reader_next_batch('old', reader_start('old')), 3) AS p
                CROSS JOIN LATERAL reader_batch_rows('old', p, null::old) AS r"""
     assert sorted(n for (n,) in old.execute(split).fetchall()) == [*range(end)]

@@ -74,16 +74,16 @@ def unknown(connection: Connection, feed: str, number: int) -> None:
 
 
 def drained(connection: Connection, feed: str, seen: set[int]) -> list[object]:
-    got: list[object] = []
+    delivered: list[object] = []
     last = 0
     while value(connection, NEXT, feed, 2) is not None:
         number, rows = take(connection, feed, 2)
         assert number not in seen, f"{feed}: {number} was another batch before"
         assert number == last + 1 or last == 0
         last = number
-        got += rows
+        delivered += rows
         assert value(connection, FINISH, feed, number) is True
-    return got
+    return delivered
 
 
 def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:

@@ -35,7 +35,8 @@ HANDED_OUT = {
 # Functions for a reader that keeps its position: it relies on the rows that were delivered before.
 READ = ("reader_start('events')", "reader_next_batch('events', reader_start('events', 'beginning'), 1)")
 FUNCTIONS = {"plain": "", "async": "SET synchronous_commit = off", "sync": "SET synchronous_commit = on"}
-# Statements before the call of a function, the function, which may have a setting, and statements after the call.
+# For each case: statements before the call, the function that makes the call (see FUNCTIONS), and statements after the
+# call.
 OFF = "SET LOCAL synchronous_commit = off"
 NOT_FLUSHED = (
     (OFF, "plain", ""), ("", "async", ""), ("", "plain", OFF), (OFF, "sync", ""), (OFF, "sync", OFF),

@@ -195,11 +195,11 @@ def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
     fresh.execute("SET datestyle = 'German'")
     for limit in (1, 7, 19, 20, 21, 1000):
         fresh.execute("SELECT feed_create('dropped', 'p')")
-        read, got = f"SELECT n FROM feed_read('dropped', null::p, {limit})".encode(), []
+        read, delivered = f"SELECT n FROM feed_read('dropped', null::p, {limit})".encode(), []
         while rows := [n for (n,) in fresh.execute(read).fetchall()]:
             assert len(rows) <= limit
-            got += rows
-        assert got == list(range(40))
+            delivered += rows
+        assert delivered == list(range(40))
         fresh.execute("SELECT feed_drop('dropped')")
 
 
@@ -216,8 +216,8 @@ def test_a_position_inside_a_transaction_of_a_table_without_a_key(fresh: Connect
         run(fresh, f"SELECT reader_next_batch('t', {place})")
 
 
-# Defaults, each with the base of its numbers. The base is None if the default is not a call with a constant, even if it
-# would return a number.
+# Defaults, each with the base of its numbers. The base is None for a default that is not a call with a constant, even
+# if this default would return a number.
 BASES = {
     "xact_id()": 0, "xact_id(5)": 5, "(xact_id('5'))": 5, "xact_id(base => 5000000000)": 5000000000,
     "xact_id(281474976710655)": 281474976710655, "xact_id(-5)": None, "xact_id(smallint '5')": None,

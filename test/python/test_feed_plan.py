@@ -308,7 +308,7 @@ def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, f
             plan: Any = value(reader, look)
             compiled[table] = value(reader, COMPILED)
         first[table] = plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"]
-    # Only for a table with many partitions, functions are compiled.
+    # Functions are compiled only for the table with many partitions.
     assert compiled.pop("parts") and set(compiled.values()) == {None}
     assert first.pop("parts") <= 1000 + 100 * len(parts) and max(first.values()) <= 600, first
 

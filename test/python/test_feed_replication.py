@@ -90,12 +90,12 @@ def test_a_subscriber_numbers_rows_by_itself(logical: Cluster, publisher: Connec
            SELECT feed_create('applied', 'applied'), exact_count_start('applied')"""
     )
     subscribe(logical, publisher, subscriber, "applied")
-    got: list[object] = []
+    delivered: list[object] = []
     for first in (1, 101, 201):
         publisher.execute("INSERT INTO applied SELECT generate_series(%s::int, %s::int)", [first, first + 99])
         wait_for(subscriber, f"SELECT count(*) = {first + 99} FROM applied")
-        got += [row[0] for row in subscriber.execute("SELECT id FROM feed_read('applied', null::applied)")]
-    assert got == list(range(1, 301))
+        delivered += [row[0] for row in subscriber.execute("SELECT id FROM feed_read('applied', null::applied)")]
+    assert delivered == list(range(1, 301))
     assert value(subscriber, "SELECT count(DISTINCT xact) FROM applied") == 3
     # An applied UPDATE does not change the number, so the guard allows it.
     publisher.execute("UPDATE applied SET note = 'changed'")

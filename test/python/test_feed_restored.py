@@ -150,7 +150,7 @@ def test_a_restore_is_refused_until_it_is_accepted(
     for feed in KEPT:
         rest = sorted(delivered[feed] + read(target, feed))
         assert rest == list(range(1, 213)), feed
-    # Creating the guard again does not let a feed accept an old position for the new numbers.
+    # After the guard was created again, a feed still refuses an old position for the new numbers.
     target.execute("ALTER TABLE made DROP CONSTRAINT made_pkey, ADD PRIMARY KEY (n, id)")
     target.execute("SELECT feed_enable('made')")
     assert "feed_seek('made" in str(refusal(target, "SELECT feed_read('made', null::made)").message_hint)

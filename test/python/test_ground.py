@@ -438,21 +438,21 @@ def test_reading_while_partitions_come_and_go(place: Place) -> None:
             rounds += 1
         return rounds
 
-    got: list[object] = []
+    delivered: list[object] = []
     with ThreadPoolExecutor(1) as pool:
         changing = pool.submit(change)
         try:
             for _ in range(60):
                 run(owner, ROWS)
                 try:
-                    got += numbers(reader)
+                    delivered += numbers(reader)
                 except psycopg.errors.SerializationFailure:
                     continue
         finally:
             stop = True
         assert changing.result() > 0
-    got += numbers(reader)
-    assert len(got) == 4 * 61
+    delivered += numbers(reader)
+    assert len(delivered) == 4 * 61
 
 
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])

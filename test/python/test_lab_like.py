@@ -141,11 +141,11 @@ def test_rows_are_like_those_of_the_table(
 
 @pytest.mark.server
 @pytest.mark.parametrize(
-    ("touch", "keys", "part", "newest"), [("any", (450, 750), 10, (20, 100)), ("recent", (60, 60), 100, (60, 60))]
+    ("touch", "keys", "fraction", "newest"), [("any", (450, 750), 10, (20, 100)), ("recent", (60, 60), 100, (60, 60))]
 )
 def test_keys_are_of_any_rows_or_of_the_newest_rows(
     shop: str, users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch, touch: str,
-    keys: tuple[int, int], part: int, newest: tuple[int, int],
+    keys: tuple[int, int], fraction: int, newest: tuple[int, int],
 ) -> None:  # fmt: skip
     """Limits for the number of keys, of all rows and of the newest rows.
 
@@ -157,7 +157,7 @@ def test_keys_are_of_any_rows_or_of_the_newest_rows(
         list(tables.fill(PLAN.rows))
         with own.connect() as ours:
             count = int(value(ours, "SELECT count(*) FROM inorder_lab.v7_keys"))
-            rows = f"SELECT id FROM inorder_lab.v7 ORDER BY created_at DESC LIMIT {PLAN.rows // part}"
+            rows = f"SELECT id FROM inorder_lab.v7 ORDER BY created_at DESC LIMIT {PLAN.rows // fraction}"
             of_newest = value(ours, f"SELECT count(*) FROM inorder_lab.v7_keys JOIN ({rows}) AS rows ON id = key")
         assert keys[0] <= count <= keys[1] and newest[0] <= int(of_newest) <= newest[1]
         assert f"\\set m random(1, {count})\n" in tables.script(tables.kind("v7")).read_text()

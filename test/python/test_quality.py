@@ -18,8 +18,8 @@ KINDS = ("bigint", "v7", "random")
 def result_of(values: dict[str, list[float]], metric: str = "tps") -> Result:
     runs = [
         Run("insert", kind, 1000, number, {metric: value})
-        for kind, some in values.items()
-        for number, value in enumerate(some, 1)
+        for kind, series in values.items()
+        for number, value in enumerate(series, 1)
     ]
     return Result("insert", "now", "0", 1, {"kinds": list(values), "rows": [1000]}, {}, {}, "mock", [], runs)
 

@@ -1,4 +1,7 @@
-"""Two columns exchange names after a snapshot. A query then finds another column by a name than the snapshot has."""
+"""Two columns exchange names after a snapshot.
+
+A query then finds a column under a name that the snapshot has for the other.
+"""
 
 import pytest
 from inorder.connection.database import Connection

@@ -290,12 +290,12 @@ def size_of(tail: Tail) -> int:
 
 def killed_by_its_command(tail: Tail, *arguments: str) -> str:
     """Kill a run after its rows have arrived, and before the position has moved; returns the rows."""
-    got = tail.folder / "got"
-    got.unlink(missing_ok=True)
+    received = tail.folder / "got"
+    received.unlink(missing_ok=True)
     arguments = arguments or ("events", "--position", "p")
     with tail.started(*arguments, "--exec", "cat >> got; kill -9 $PPID") as running:
         assert running.wait(PATIENCE) == -signal.SIGKILL
-    return got.read_text()
+    return received.read_text()
 
 
 def test_a_kill_between_rows_and_position_repeats_that_batch(tail: Tail, fresh: Connection) -> None:

@@ -110,7 +110,7 @@ def test_the_next_batch_is_looked_for_while_one_is_read(
 ) -> None:
     """A batch may be asked for ahead only after the connection has locked the table.
 
-    Before, a change of the table could deadlock with it.
+    Before the lock, the two sessions could deadlock with a change of the table.
     """
     begin, begun, ahead, delivered = reader.Connection.hold, list[bool](), list[bool](), list[int]()
 

@@ -198,25 +198,25 @@ def unmarked(tail: Tail, *arguments: str) -> tuple[int, str]:
         running = preloaded.Run(["tail", *arguments], tail.folder, environment, out, subprocess.PIPE)
         assert running.stderr
         with running.stderr as errors:
-            said = errors.read().decode()
-        return running.wait(PATIENCE), said
+            messages = errors.read().decode()
+        return running.wait(PATIENCE), messages
 
 
 @pytest.mark.parametrize("follow", [(), ("--follow",)])
 def test_copytruncate_of_a_file_that_cannot_be_marked(tail: Tail, fresh: Connection, follow: tuple[str, ...]) -> None:
     """The file is identified by its inode. A message reports that once."""
     insert(fresh, 10)
-    code, said = unmarked(tail, *EVENTS)
+    code, messages = unmarked(tail, *EVENTS)
     assert (code, tail.rows()) == (0, list(range(1, 11)))
-    assert "the attribute user.inorder.output cannot be set: Permission denied\nDETAIL:  " in said
+    assert "the attribute user.inorder.output cannot be set: Permission denied\nDETAIL:  " in messages
     insert(fresh, 10, 11)
     assert unmarked(tail, *EVENTS) == (0, "")
     shutil.copy(tail.folder / "out", tail.folder / "out.1")
     insert(fresh, 10, 21)
     os.truncate(tail.folder / "out", 0)
-    code, said = unmarked(tail, *EVENTS, *follow)
+    code, messages = unmarked(tail, *EVENTS, *follow)
     assert (code, tail.rows()) == (2, [])
-    assert "it was emptied in place, as by logrotate's copytruncate" in said
+    assert "it was emptied in place, as by logrotate's copytruncate" in messages
     assert unmarked(tail, *EVENTS, "--accept-output")[0] == 0
     assert tail.rows("out.1") + tail.rows() == list(range(1, 31))
 

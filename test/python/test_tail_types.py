@@ -138,7 +138,7 @@ def test_duckdb_has_the_values(types: Connection, tail: Tail, output: str) -> No
 
 
 def shown(value: object) -> object:
-    """The value; a timestamp with a time zone is given as the server writes it."""
+    """The value itself, except that a timestamp with a time zone is given as the server writes it."""
     is_zoned = isinstance(value, datetime.datetime) and value.tzinfo
     return f"{value.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S}+00" if is_zoned else value  # type: ignore[attr-defined]
 

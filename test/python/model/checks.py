@@ -43,7 +43,10 @@ class Check:
 
 
 def one(disaster: str) -> str:
-    """A set with one disaster or none. The model tries it at each point; several disasters are separate checks."""
+    """A set with one disaster or none.
+
+    The model tries each disaster at each point; several disasters are separate checks.
+    """
     return f'{{"{disaster}"}}' if disaster else "{}"
 
 
