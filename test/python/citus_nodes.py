@@ -78,7 +78,7 @@ def start(cluster: Cluster) -> None:
 
 
 def allow_output_plugin(connection: Connection) -> None:
-    """Allow the library of Citus, which splits a shard by logical decoding. Some servers require this setting."""
+    """Allow the output plugin of Citus, which splits a shard by logical decoding. Some servers require this setting."""
     setting = connection.execute("SELECT FROM pg_settings WHERE name = 'output_plugin_libraries'").fetchone()
     if setting is not None:
         run(connection, "ALTER SYSTEM SET output_plugin_libraries = pgoutput, citus", "SELECT pg_reload_conf()")

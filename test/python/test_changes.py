@@ -478,8 +478,8 @@ HIGH_PARTS = (
     "PARTITION BY RANGE (change)",
     "CREATE TABLE high_1 PARTITION OF high FOR VALUES FROM (MINVALUE) TO ('ff100000-0000-0000-0000-000000000000')",
 )
-# Statements of another session that give a partition of the log, at any depth, to the role {r}, or create it as this
-# role. Each has a statement that reverts it.
+# Statements of another session that give a partition of the log, at any depth, to the role {r}, or create a partition
+# as this role; and a statement that reverts this.
 GIVEN_AWAY = {
     "partition": ("ALTER TABLE l OWNER TO {r}", "ALTER TABLE l OWNER TO postgres"),
     "partition below": ("ALTER TABLE high_1 OWNER TO {r}", "ALTER TABLE high_1 OWNER TO postgres"),
@@ -603,9 +603,9 @@ def test_writers_go_on_where_the_log_has_no_guard(fresh: Connection) -> None:
 
 
 def test_who_owns_a_table_drops_no_function_of_another_role(fresh: Connection, edition_name: str) -> None:
-    """A trigger of her table names the log of another owner.
+    """A trigger of Mallory's table names the log of another owner.
 
-    When a superuser disables the log of her table, the other log is not affected.
+    When a superuser disables the log of Mallory's table, the other log is not affected.
     """
     with roles(fresh, "changes_owner", "mallory_of_logs"):
         run(fresh, "CREATE SCHEMA kept AUTHORIZATION changes_owner", "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",

@@ -307,7 +307,7 @@ def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster
 
 
 def test_shares_of_which_one_waits_go_on(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """The dump has the start of each share's batches, as it has the batches."""
+    """A dump has not only the batches of shares, but also where the next batch of each share starts."""
     with copy_of("template1", cluster, "divided") as source, connect(source.info.dsn) as other:
         create(source)
         run(
