@@ -22,7 +22,7 @@ BEFORE, BEHIND = "capturing_before", "capturing_behind"
 PATH = f'{BEFORE}, pg_catalog, "$user", public, {BEHIND}'
 CALLED = "LANGUAGE c AS $a$$libdir/inorder_test$a$, $a$test_captured$a$"
 # The errors with which some copies fail on every version. Only functions of the server itself may have a result type
-# that the arguments do not determine, and the state of some aggregates would have such a type.
+# that the arguments do not determine, and the state of some aggregates has such a type.
 NOT_MADE = (
     "cannot determine result data type", 'unsafe use of pseudo-type "internal"',
     "aggregate transition data type cannot be", "return type of transition function", "has pseudo-type anyarray",

@@ -209,7 +209,7 @@ def test_a_small_demo_from_start_to_end(
         monkeypatch.setenv(name, there)
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.chdir(tmp_path)
-    # Writers and readers use all CPU time that they get: on one core this is half as much.
+    # Writers and readers use all CPU time that they get: on one core they use half as much.
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
     try:

@@ -284,7 +284,7 @@ def test_a_consumer_is_short(path: Path) -> None:
 
 
 LIBPQ = ("connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout")
-# The settings by which a program notices that the server has vanished silently, by suffix.
+# The settings by which a program notices that the server has vanished silently, by the suffix of the program.
 NOTICED = {
     ".py": LIBPQ,
     ".go": ("Timeout:  ", "KeepAliveConfig{", "IPPROTO_TCP, 18, 20000"),

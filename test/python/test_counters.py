@@ -77,7 +77,7 @@ def test_what_the_own_session_did_before_is_not_counted_later(random_keys: Conne
 
 
 def test_all_wal_before_a_place_is_on_disk(cluster: Cluster, connection: Connection) -> None:
-    """Otherwise pg_waldump could not read it. WAL that others write at the same time is included."""
+    """pg_waldump can read WAL only from disk. WAL that others write at the same time is included."""
     connection.execute("CREATE EXTENSION IF NOT EXISTS inorder")
 
     def log(ended: threading.Event) -> None:

@@ -207,7 +207,7 @@ def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
 def test_a_position_inside_a_transaction_of_a_table_without_a_key(fresh: Connection, last_key: str) -> None:
     """Only a reader can have made such a position.
 
-    The error about the key comes before the one about unknown members.
+    The error about the key comes before the error about unknown members.
     """
     make(fresh, "")
     run(fresh, "ALTER TABLE t DROP CONSTRAINT t_pkey, ALTER id DROP NOT NULL", "SELECT feed_enable('t')")

@@ -35,8 +35,8 @@ MAKE = """
     RESET SESSION AUTHORIZATION; SELECT feed_create('g', 's.other');
     SELECT feed_create('f', 's.parts'), feed_grant('f', 'reader')"""
 FOR_READER = ", owner => 'reader'"
-# Statements of another session. The next poll of a feed by the role then finds a number of rows, or fails with the
-# SQLSTATE.
+# Statements of another session. The next poll of a feed by the role then finds the given number of rows, or fails with
+# the SQLSTATE.
 CHANGES = [
     ("reader", "INSERT INTO s.t DEFAULT VALUES", 1),
     ("reader", "SELECT pg_current_xact_id()", None),
@@ -166,7 +166,7 @@ def test_a_commit_of_others_costs_one_who_waits_no_search(reader: Connection, fr
 
 
 COUNT = "SELECT exact_count('s.t')"
-# Statements of another session. The next count is then higher by a number, or fails with the SQLSTATE.
+# Statements of another session. The next count is then higher by the given number, or fails with the SQLSTATE.
 COUNT_CHANGES = [
     ("INSERT INTO s.t DEFAULT VALUES", 1),
     ("INSERT INTO s.t DEFAULT VALUES; SELECT exact_count_fold('s.t')", 1),
@@ -232,7 +232,7 @@ def test_the_next_count_sees_that_the_only_partition_was_truncated(
 
 
 def test_the_next_count_of_a_transaction(reader: Connection, fresh: Connection) -> None:
-    """The reader's lock on the table does not keep another session from removing the guard, nor does it show that."""
+    """The reader's lock on the table neither prevents nor shows that another session removes the guard."""
     run(fresh, "SELECT exact_count_start('s.t')")
     run(reader, "BEGIN", COUNT, COUNT)
     run(fresh, "ALTER TABLE s.t DISABLE TRIGGER ALL", "DELETE FROM s.t")

@@ -21,7 +21,7 @@ from waiting import PATIENCE
 
 pytestmark = pytest.mark.server
 
-SECONDS = 300  # at most
+SECONDS = 300  # a run lasts at most this long
 SEED = 14  # with this seed, six sessions call as many functions as nine sessions with other seeds
 # The number of sessions, the least number of calls, and the least share of functions to be called. Both limits are low,
 # because sessions also wait for each other.

@@ -1,4 +1,4 @@
-"""After a call has waited for a lock, it reads data in a snapshot taken after that: it sees what has happened."""
+"""A call that has waited for a lock reads in a snapshot from after the wait, and so sees what others committed."""
 
 import pytest
 from inorder.connection.database import Connection

@@ -125,9 +125,9 @@ def test_an_interrupted_build_is_begun_again(prepare: Tail, old: Connection, num
             assert running.stderr is not None
             assert (b"stopped; nothing was changed\n" in running.stderr.read()) == (number != signal.SIGKILL)
     wait_for(lambda: value(old, BUILDS) is False)
-    if value(old, INVALID) is True:  # a server that notices the lost client late has completed it
+    if value(old, INVALID) is True:
         assert [line.split()[0] for line in run(prepare)] == ["DROP", "CREATE", "ANALYZE", "SELECT"]
-    else:
+    else:  # the server has completed the index before it noticed that the client is gone
         assert number == signal.SIGKILL
         run(prepare)
     assert value(old, READABLE) == 1

@@ -63,12 +63,12 @@ def lognormal(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, 
 
 
 def heavy_tailed(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """The logarithm follows Student's t with 2 degrees of freedom, so that a few turns are off many times."""
+    """The logarithm follows Student's t with 2 degrees of freedom, so that a few turns are far off."""
     return np.exp(0.1 * generator.standard_t(2, rounds)), np.exp(0.1 * generator.standard_t(2, rounds))
 
 
 def drifting(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each turn is 3 % slower than the one before, with noise of 5 %. The order of the two is random in each round."""
+    """Each turn is 3 % slower than the turn before, with noise of 5 %. The two turns of a round have a random order."""
     turns = np.exp(-0.03 * np.arange(2 * rounds) + generator.normal(0, 0.05, 2 * rounds)).reshape(rounds, 2)
     shuffled = generator.permuted(turns, axis=1)
     return shuffled[:, 0], shuffled[:, 1]

@@ -71,7 +71,7 @@ def test_a_ratio_of_rates_is_marked() -> None:
 
 
 def test_words_that_a_study_does_not_use() -> None:
-    """P3 says which of two has more blocks or more WAL only for blocks of 256."""
+    """P3 says which of two kinds has more blocks or more WAL only for blocks of 256."""
     for study, words in NOT_ITS_WORDS.items():
         published = {claim_made.published for claim_made in CLAIMS if claim_made.study == study}
         published |= {str(cell.value) for table in STUDIES[study]["tables"] for cell in cells_of(study, table)}
