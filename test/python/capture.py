@@ -1,4 +1,4 @@
-"""Schemas that capture names: an unqualified name in a statement leads there, and the server log reports it.
+"""Schemas that capture names: an unqualified name leads to an object in them, whose use the server log reports.
 
 The schema before pg_catalog has a copy of each operator, function, aggregate and view of the server, a domain for each
 type of the server, and the relations that texts of inorder name. For each name of a column this schema has a function,

@@ -1,4 +1,4 @@
-"""Servers for the tests: one for the whole run, and helpers that make others."""
+"""Servers for the tests: one server for the whole run, and helpers that create further servers."""
 
 import gc
 import os

@@ -219,7 +219,7 @@ class Collector(Counter):  # type: ignore[misc]
 
 
 class Spotter(SQLVisitor):  # type: ignore[misc]
-    """pgspot's visitor. It skips functions with a SQL-standard body, which are judged like the script itself."""
+    """pgspot's visitor, which skips functions with a SQL-standard body, which are judged like the script itself."""
 
     def visit_CreateFunctionStmt(self, ancestors: Any, node: Any) -> None:  # noqa: N802
         if node.sql_body is None:

@@ -134,7 +134,7 @@ def listed(name: str) -> list[str]:
 def program(server: Installation, kind: str) -> Path:
     """pg_regress for kind "sql", pg_isolation_regress for kind "specs".
 
-    Few packages have them: those with the server's headers.
+    Only packages that also have the server's headers contain these programs.
     """
     return server.pgxs.parents[1] / "test" / PROGRAMS[kind]
 
@@ -282,7 +282,7 @@ def main() -> None:
     with Cluster(server) as cluster, tempfile.TemporaryDirectory() as made:
         cluster.start({"max_prepared_transactions": "10", "fsync": "off"})
         for kind, every in {"sql": REGRESS, "specs": ISOLATION}.items():
-            # Some tests in sql need objects of earlier ones.
+            # Some tests in sql need objects that earlier tests create.
             chosen = [name for name in every if name in names] if names else every
             tests = every if kind == "sql" and chosen else chosen
             if not tests:

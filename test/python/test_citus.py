@@ -14,7 +14,7 @@ from world.sql import run, value
 
 pytestmark = MARKS
 
-# Rows of a shard whose number is not the ID of the transaction in their header, which inserted them in the shard.
+# Rows of a shard whose number differs from the ID in their header, of the transaction that inserted them in the shard.
 WRONG = "SELECT count(*) FROM {} WHERE xact <> xmin::text::bigint"
 TRIGGERS = "SELECT count(*) FROM pg_trigger WHERE tgrelid = '{}'::regclass AND tgname LIKE 'zz_inorder_%'"
 

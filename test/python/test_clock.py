@@ -223,7 +223,7 @@ def test_who_reads_the_clock() -> None:
     assert reading(sorted((ROOT / "inorder").rglob("*.py")), in_python) == set(IN_PYTHON)
 
 
-# Ways in which a batch becomes free to be given again at once: the maximum number of tries, and the statements.
+# Ways to return a batch so that a worker can get it again at once: the maximum number of tries, and the statements.
 RETURNED = {
     "failed": (2, ["SELECT feed_fail_batch('f', {number}, {token}, 'x')"]),
     "dead": (1, ["SELECT feed_fail_batch('f', {number}, {token}, 'x')", "SELECT feed_retry_batch('f', {number})"]),

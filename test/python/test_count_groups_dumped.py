@@ -66,7 +66,7 @@ def test_a_dump_that_is_restored_in_parts(
 def test_data_that_are_restored_where_they_were_deleted(
     fresh: Connection, cluster: Cluster, tables: Sequence[str], emptied: Sequence[str], tmp_path: Path
 ) -> None:
-    """Rows are counted when they are restored. The restored deltas must not count them again."""
+    """Rows are counted when they are restored. The restored deltas must not count these rows again."""
     start(fresh, tables)
     run(fresh, "INSERT INTO orders VALUES (-1, 'unfolded')")
     file = dumped(cluster, fresh.info.dbname, tmp_path, "--data-only", "--schema=public")

@@ -89,7 +89,7 @@ def fresh(cluster: Cluster, made: Callable[[str], str], of_edition: str) -> Iter
 
 @pytest.fixture
 def reader(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
-    """A session of a role that may move three feeds: its own, a granted one, and that of a role that it belongs to."""
+    """A session of a role that may move three feeds: of its own, of its group, and a feed that was granted."""
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname} user=reader") as session:
         for owner in ("reader", "team", "postgres"):
             assert poll(session, owner) == 1
