@@ -95,11 +95,12 @@ BEGIN
 END $$;
 
 -- The state of a table, as text: a fold is valid as long as this text is the same. Null if the table has or had
--- inheritance children, or a trigger that may move rows unnoticed (late_trigger), or if the table was changed after the
--- snapshot. The files and partitions are those that the planner sees now; everything else is as the snapshot sees it.
--- The last word, if any, is the text by which deltas identify the partitions (delta_tree). The row of a table in
--- pg_class changes with its owner, name and schema, row security, its first rule, and its first child. A child or rule
--- that was added and removed leaves that change, although ANALYZE or VACUUM resets relhassubclass and relhasrules.
+-- inheritance children, or has a trigger that may move rows unnoticed (late_trigger). Null also if a row of the catalog
+-- about the table, the deltas or the function was changed after the snapshot was taken. The files and partitions are
+-- those that the planner sees now; everything else is as the snapshot sees it. The last word, if any, is the text by
+-- which deltas identify the partitions (delta_tree). The row of a table in pg_class changes if the table gets another
+-- owner, name or schema, other row security, a first rule or a first child. If a child or a rule is added and removed,
+-- this change of the row remains, although ANALYZE or VACUUM resets relhassubclass and relhasrules.
 CREATE FUNCTION inorder_internal.exact_count_proof(caller oid, relation regclass, deltas regclass, columns name[])
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -391,9 +392,9 @@ RETURN (SELECT coalesce(array_agg(format('g%s %s'::text, k.place, inorder_intern
         JOIN pg_attribute AS a ON a.attrelid = (s).relation AND a.attname = k.name)
        || ARRAY['n bigint'::text, 'xact xid8', 'open xid8[]', 'proof text COLLATE "default"'];
 
--- The default of the column "xact", as the server formats it, checks the privileges of the writer. A trigger with a
--- condition that checks these privileges would take half of the time of writing a delta, because the server parses the
--- condition for each statement.
+-- The default of the column "xact", as the server formats this default. The default checks the privileges of the
+-- writer. A trigger with a condition that checks these privileges would take half of the time of writing a delta,
+-- because the server parses the condition for each statement.
 CREATE FUNCTION inorder_internal.delta_default(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('CASE WHEN (has_table_privilege((%1$s::regclass)::oid, ''INSERT, UPDATE, DELETE''::text) '
@@ -551,7 +552,7 @@ CREATE FUNCTION inorder_internal.trigger_kind(definition text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN split_part(regexp_replace(definition, '[(]''[0-9]+'''::text, '('::text), ' WHEN '::text, 1);
 
--- True if a table of deltas has other columns or another default than exact_count_start() creates, or row security, or
+-- True if a table of deltas has other columns or another default than exact_count_start() creates, has row security, or
 -- has or had rules or child tables.
 CREATE FUNCTION inorder_internal.deltas_differ(s inorder_internal.group_set) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
@@ -570,8 +571,8 @@ BEGIN
             FROM pg_class AS d WHERE d.oid = to_regclass(s.deltas));
 END $$;
 
--- The part of a set that differs from what exact_count_start() creates, or null. A trigger BEFORE INSERT or DELETE of
--- the deltas could change a fold.
+-- The part of a set that differs from what exact_count_start() creates, or null. A BEFORE trigger FOR EACH ROW on the
+-- deltas could change a fold.
 CREATE FUNCTION inorder_internal.group_fault(s inorder_internal.group_set) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
@@ -798,7 +799,7 @@ BEGIN
         fault := inorder_internal.group_fault(s);
         IF fault IS NOT NULL THEN
             PERFORM inorder_internal.say_fault(
-                s, fault, 'Undo the change, or call exact_count_stop() first. An event trigger may have made it.');
+                s, fault, 'Undo the change, which an event trigger may have made, or call exact_count_stop() first.');
         END IF;
     END IF;
     RETURN s.view::regclass;

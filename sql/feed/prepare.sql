@@ -82,8 +82,8 @@ END $$;
 
 -- The statements that index a column of a table or of a tree of partitions without blocking writers. Indexes that an
 -- earlier run has completed are omitted; invalid indexes of an earlier run are dropped first. The caller has checked
--- that the table itself has no valid index on the column, but may lack USAGE on the schemas of partitions, which
--- to_regclass() requires.
+-- that the table itself has no valid index on the column. to_regclass() is not used, because the role that calls
+-- feed_prepare() may lack USAGE on the schemas of partitions.
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$

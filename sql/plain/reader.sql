@@ -16,7 +16,7 @@ END $$;
 
 ---- reader_batch_rows: plpgsql keys
 BEGIN
-    -- A statement without EXECUTE would be planned once in a session, for the columns that the table has then.
+    -- A statement without EXECUTE would be planned once in a session, for the columns that the table has at that time.
     RETURN QUERY EXECUTE 'SELECT * FROM inorder_internal.rows_of_kept($1, $2, $3)' USING relation, batch, row_type;
     PERFORM inorder_internal.make_durable(false);
 END

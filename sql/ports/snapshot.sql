@@ -78,9 +78,9 @@ BEGIN
     END IF;
 END $$;
 
--- True if a row of the catalog that the snapshot sees was changed after the snapshot; always false in READ COMMITTED,
--- where each statement has a new snapshot. The argument is xmax of the row: the transaction that changed the row. If
--- that transaction ended before the snapshot, it was rolled back.
+-- True if a row of the catalog that the snapshot sees was changed after the snapshot was taken; always false in READ
+-- COMMITTED, where each statement has a new snapshot. The argument is xmax of the row: the transaction that changed the
+-- row. If that transaction had ended when the snapshot was taken, the change was rolled back.
 CREATE FUNCTION inorder_internal.is_changed(changed_by xid) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN current_setting('transaction_isolation'::text) <> 'read committed'::text
