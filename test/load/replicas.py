@@ -1,4 +1,4 @@
-"""Two servers of different versions: rows written on one are replicated logically to the other."""
+"""Two servers of different versions: rows that are written on one server are replicated logically to the other."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -21,12 +21,12 @@ SETTINGS = {
     "wal_level": "logical", "max_replication_slots": "30", "max_wal_senders": "30", "max_worker_processes": "30",
     "max_logical_replication_workers": "20", "wal_retrieve_retry_interval": "100ms", "max_prepared_transactions": "20",
     "logical_decoding_work_mem": "64kB", "fsync": "off",
-    "wal_writer_delay": "10ms",  # a subscriber confirms what its WAL writer has written
+    "wal_writer_delay": "10ms",  # a subscriber confirms only WAL that its WAL writer has written
 }  # fmt: skip
 FORMS = {"keys": "uuid", "parts": "parts", "numbers": "number", "made": "generated"}
 SCHEMA = "".join(table(form, name, ", note text") for name, form in FORMS.items())
 SCHEMA += "ALTER TABLE numbers ALTER xact DROP NOT NULL;"
-NUMBERED = ("keys", "parts", "numbers")  # tables whose numbers are replicated; generated numbers are computed again
+NUMBERED = ("keys", "parts", "numbers")  # tables whose numbers are replicated; the subscriber generates others itself
 TABLES = tuple(FORMS)
 
 
@@ -53,7 +53,7 @@ class Pair:
         options = ("--schema-only", "--no-publications", "--no-toast-compression")
         dumped = run_program(self.subscriber, "pg_dump", *options, "-d", self.source)
         assert dumped.returncode == 0, dumped.stderr
-        # Version 15.20 stores an option for each column that 18.6 does not know.
+        # Version 15.20 stores an option for each column, which 18.6 does not know.
         script = re.sub(r"ALTER TABLE [^;]* SET \(pg_attver=[^;]*;", "", dumped.stdout)
         done = run_program(self.subscriber, "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-d", self.target, stdin=script)
         assert done.returncode == 0, done.stderr
@@ -79,8 +79,8 @@ class Pair:
 
     def drop(self) -> None:
         with connect(self.target) as target:
-            left = value(target, "SELECT count(*) FROM pg_stat_subscription WHERE subname = %s", self.name)
-        if left:
+            subscriptions = value(target, "SELECT count(*) FROM pg_stat_subscription WHERE subname = %s", self.name)
+        if subscriptions:
             self.unsubscribe()
         for cluster in (self.subscriber, self.publisher):
             with connect(cluster.dsn) as admin:
@@ -94,7 +94,7 @@ def wait_until_confirmed(source: Connection, slot: str) -> None:
 
 
 class Writer(writers.Writer):
-    """Writes some transactions, on the server where the world is at the time."""
+    """Writes some transactions, on the server that is the primary of the world at this time."""
 
     tables = calm = TABLES
     most_rows, counting = 100, 0.0
@@ -110,7 +110,7 @@ class Writer(writers.Writer):
             self.connection.execute(changed, [LANE_BITS, self.lane])
 
     def write_late(self, connection: Connection) -> None:
-        """Rows of a transaction that began earlier, and ends now."""
+        """Insert rows into each table in a transaction that was begun earlier, and commit."""
         self.connection, draft = connection, self.draft()
         for name in TABLES:
             self.insert(draft, 3, (name,))
@@ -123,7 +123,7 @@ class Consumer:
         self.table = table
         self.moved: list[int] = []
         self.batches: dict[tuple[int, int], list[int]] = {}
-        self.generation = 0  # how often the feed was created: its batches begin with 1 again
+        self.generation = 0  # how often the feed was created: numbers of batches begin with 1 each time
         self.kept: list[int] = []
         self.position = ""
 
@@ -168,7 +168,8 @@ class Consumer:
             pass
 
     def check(self, tokens: Iterable[int]) -> None:
-        wanted = sorted(tokens)
+        expected = sorted(tokens)
         stepped = [token for batch in self.batches.values() for token in batch]
-        for kind, got in (("moved", self.moved), ("steps", stepped), ("kept", self.kept)):
-            assert sorted(got) == wanted, (self.table, kind, len(got), len(set(got)), len(wanted))
+        for kind, delivered in (("moved", self.moved), ("steps", stepped), ("kept", self.kept)):
+            counts = len(delivered), len(set(delivered)), len(expected)
+            assert sorted(delivered) == expected, (self.table, kind, counts)

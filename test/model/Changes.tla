@@ -1,32 +1,32 @@
 ------------------------------ MODULE Changes -------------------------------
-(* A copy of a table that is updated and deleted from: changes_enable,        *)
-(* changes_read, changes_batch_rows, changes_resync. What a feed promises is  *)
-(* taken as given here: a batch is the rows of the log whose transactions     *)
-(* have ended in a snapshot, and are in no earlier batch.                     *)
+(* A copy of a table whose rows are updated and deleted: changes_enable,      *)
+(* changes_read, changes_batch_rows, changes_resync. This module assumes what *)
+(* a feed promises: a batch has the rows of the log whose transactions have   *)
+(* ended in a snapshot, and are in no earlier batch.                          *)
 EXTENDS Integers, Sequences, FiniteSets
 
 CONSTANTS Variant,    \* "changes" is inorder's way
-          Ids,        \* of transactions, 1 to a highest one; 0 has made the table
-          Keys,       \* of the table, from 1; 0 in the log is a marker
-          Spellings,  \* of a key: equal in the table, and different ones in the copy
-          Statements, \* of a transaction, at most
-          Kinds,      \* what there is but changes of rows: truncate, rewrite, off, resync, hide, abort, start, crash
-          MaxRows,    \* rows of the log in a batch, at most
+          Ids,        \* ids of transactions, from 1 to a maximum; transaction 0 has created the table
+          Keys,       \* keys of the table, from 1; 0 in the log is a marker
+          Spellings,  \* texts of a key, which are equal keys in the table, and different keys in the copy
+          Statements, \* maximum number of statements of a transaction
+          Kinds,      \* other steps than changes of rows: truncate, rewrite, off, resync, hide, abort, start, crash
+          MaxRows,    \* maximum number of rows of the log in a batch
           Readers,    \* sessions that read one feed
-          Shared      \* by feed_take_batch: at the same time, and the copy compares versions
+          Shared      \* true if readers use feed_take_batch at the same time, and the copy compares versions
 
-VARIABLES done,       \* statements, in their order: those of one key wait for each other
-          log,        \* rows, as they were written
+VARIABLES done,       \* statements, in order: statements on one key wait for each other
+          log,        \* rows of the log, in the order in which they were written
           doing,      \* id -> none, open, committed or aborted
           hidden,     \* keys that row security hides from readers
-          durable,    \* transactions whose commit no crash takes back, if there are crashes
-          view,       \* reader -> what had ended when it took its snapshot
-          batch,      \* reader -> transactions of its unfinished batch, and whether the copy has it
-          position,   \* transactions; with max_rows, up to which row of which other one
-          copy,       \* rows
-          version,    \* of each key of the copy
-          newest,     \* what had ended in the newest snapshot that was read
-          told        \* what had ended in the snapshot that the copy has to equal now, and whether that is all there is
+          durable,    \* if there are crashes: transactions whose commits survive a crash
+          view,       \* reader -> transactions that had ended in the snapshot of the reader
+          batch,      \* reader -> transactions of the unfinished batch, and whether the copy has the batch
+          position,   \* transactions that were read; with max_rows, also a transaction read in part, and its last row
+          copy,       \* rows of the copy
+          version,    \* version of each key of the copy
+          newest,     \* transactions that had ended in the newest snapshot that was read
+          told        \* transactions of the snapshot that the copy has to equal now, and whether everything was read
 writers == <<done, log, doing, hidden>>
 vars == <<writers, durable, view, batch, position, copy, version, newest, told>>
 
@@ -46,11 +46,12 @@ After(n, ids) ==
     IF n = 0 THEN {}
     ELSE IF done[n].id \notin ids THEN After(n - 1, ids)
     ELSE {row \in After(n - 1, ids) : row.key \notin done[n].touched} \cup done[n].rows
-(* The table in a snapshot, and as a statement of x sees it. *)
+(* The rows of the table in a snapshot, and for a statement of transaction x. *)
 Table(ended) == After(Len(done), ended \cap Committed)
 Now(x) == After(Len(done), Committed \cup {x})
 
-(* Whether triggers write the log; and who made the table's file, of which an older snapshot sees nothing. *)
+(* Logged: true if triggers write the log. File: the transaction that created the file of the table; older snapshots *)
+(* see no row of this file.                                                                                          *)
 Logged(ids) == done[Max({n \in DOMAIN done : done[n].id \in ids /\ done[n].kind \in {"on", "off", "resync"}})].kind # "off"
 File == LET at == {n \in DOMAIN done : done[n].id \in Committed /\ done[n].kind \in {"truncate", "rewrite"}}
         IN IF at = {} THEN 0 ELSE done[Max(at)].id
@@ -70,7 +71,7 @@ Do(x, kind, touched, rows, names) ==
               THEN log \o Sequence({Entry(x, name) : name \in names}) ELSE log
     /\ UNCHANGED <<doing, hidden>>
 
-(* A row, once nobody else has it or the table locked. *)
+(* Change a row, if no other open transaction has changed rows of these keys, or has locked the table. *)
 Change(x, keys, rows) ==
     LET old == {row \in Now(x) : row.key \in keys}
     IN /\ \A n \in OpenBut(x) : done[n].kind = "rows" /\ done[n].touched \cap keys = {}
@@ -84,17 +85,18 @@ Move(x, from, to) ==
     /\ {row.key : row \in Now(x)} \cap {from, to} = {from}
     /\ Change(x, {from, to}, {Row(to, 1)})
 
-(* TRUNCATE, a rewriting ALTER, what no trigger sees, and changes_resync or changes_enable: alone. *)
+(* TRUNCATE, an ALTER TABLE that rewrites the table, changes that no trigger sees, changes_resync and changes_enable, *)
+(* each under an exclusive lock.                                                                                      *)
 Lock(x, kind) ==
     /\ kind \in Kinds \cap {"truncate", "rewrite", "off", "resync"} /\ OpenBut(x) = {}
     /\ Do(x, kind, IF kind = "truncate" THEN Keys ELSE {}, {}, {<<0, kind>> : k \in {kind} \cap {"truncate", "resync"}})
 
-(* Numbers are drawn in order, before the statements. *)
+(* Ids are assigned in order, before the statements. *)
 Begin(x) == doing[x] = "none" /\ (\A y \in Ids : y < x => doing[y] # "none") /\ doing' = [doing EXCEPT ![x] = "open"]
 End(x, how) == doing[x] = "open" /\ doing' = [doing EXCEPT ![x] = how]
 Hide == "hide" \in Kinds /\ hidden' \in {{}, {1}} /\ hidden' # hidden
 
-(* A commit that waits for the disk takes those before it there. *)
+(* A commit that waits for the disk also flushes the earlier commits. *)
 Commit(x) == End(x, "committed") /\ durable' \in {durable} \cup (IF "crash" \in Kinds THEN {Committed \cup {x}} ELSE {})
 
 Write ==
@@ -110,7 +112,7 @@ Write ==
 ---------------------------------------------------------------------------
 (* Readers. *)
 
-(* What each read checks, once it has locked the table. *)
+(* The checks of each read, after the read has locked the table. *)
 Readable(ended) ==
     /\ \A n \in OpenBut(0) : done[n].kind \notin {"truncate", "rewrite"}
     /\ File \in ended \/ Variant = "older_file"
@@ -122,7 +124,8 @@ Look(r) ==
     /\ ~batch[r].is /\ view' = [view EXCEPT ![r] = Some(Ended)]
     /\ UNCHANGED <<writers, durable, batch, position, copy, version, newest, told>>
 
-(* The rows of the log that transactions have, those first in whose middle the position is. *)
+(* Has: row n of the log belongs to these transactions, and was not read. Precedes: the order of the rows; the *)
+(* transaction that was read in part comes first.                                                              *)
 Has(ids, n) == log[n].id \in ids \cap Committed /\ (log[n].id = position.partial => n > position.upto)
 Precedes(m, n) ==
     LET first(k) == IF log[k].id = position.partial THEN -1 ELSE log[k].id
@@ -145,7 +148,8 @@ Take(r) ==
        /\ Flush(TRUE)
        /\ UNCHANGED <<writers, view, position, copy, version, newest, told>>
 
-(* A key that is there replaces its row, one that is not is deleted; after a marker, all of the copy is. *)
+(* A key that the table has replaces the row of the copy; a key that the table lacks is deleted from the copy. A *)
+(* marker replaces the whole copy.                                                                               *)
 Apply(ended, names) ==
     LET marked == \E name \in names : name[1] = 0
         whole == marked /\ (Variant # "empty_at_marker" \/ <<0, "resync">> \in names)
@@ -159,8 +163,8 @@ Apply(ended, names) ==
        /\ version' = [name \in Names |-> IF name \in gone \cap is_newer /\ Shared
                                          THEN Cardinality(ended) ELSE version[name]]
 
-(* In the snapshot of the batch; or in a later one, as often as anybody likes. The copy is outside: no crash takes it *)
-(* back. *)
+(* Read the rows of the batch in the snapshot of the batch, or in later snapshots any number of times. The copy is *)
+(* outside the database: no crash undoes it.                                                                       *)
 Store(r, ended) ==
     LET b == batch[r]
         rows == {n \in DOMAIN log : Has(b.ids, n) /\ (log[n].id = b.cut => n <= b.upto)}
@@ -182,13 +186,13 @@ Finish(r) ==
        /\ batch' = [batch EXCEPT ![r] = None] /\ view' = [view EXCEPT ![r] = None]
        /\ UNCHANGED <<writers, durable, copy, version, newest, told>>
 
-(* There is nothing new. *)
+(* Everything was read. *)
 Check ==
     /\ position.ids = Ended /\ \A r \in Readers : ~batch[r].is
     /\ Readable(Ended) /\ told' = Told(Ended, TRUE) /\ newest' = Ended
     /\ UNCHANGED <<writers, durable, view, batch, position, copy, version>>
 
-(* Instead of a feed from the beginning: a copy, and a feed from where its snapshot ends. *)
+(* Instead of a feed from the beginning: copy the table, and begin the feed after the snapshot of the copy. *)
 Start(r) ==
     LET ended == view[r].ended
     IN /\ "start" \in Kinds /\ view[r].is /\ position.ids = {} /\ \A q \in Readers : ~batch[q].is
@@ -199,7 +203,7 @@ Start(r) ==
        /\ Flush(TRUE)
        /\ UNCHANGED <<writers, batch, version>>
 
-(* Sessions end, and what has not come to the disk was not committed. *)
+(* A crash ends all sessions, and undoes commits that are not on disk. *)
 Crash ==
     /\ "crash" \in Kinds /\ \E x \in Ids : doing[x] = "committed" /\ x \notin durable
     /\ doing' = [x \in Ids |-> IF doing[x] = "open" \/ (doing[x] = "committed" /\ x \notin durable)
@@ -224,7 +228,8 @@ Next ==
     \/ Crash
 Spec == Init /\ [][Next]_vars
 
-(* After each whole batch in one snapshot; and once everything is read, whatever was read in pieces, or again. *)
+(* CopyIsTable: the copy equals the table after each whole batch that is read in its own snapshot. Converges: the *)
+(* copy equals the table when everything was read, even if batches were read in pieces, or again.                 *)
 CopyIsTable == told.is /\ ~told.all => copy = Table(told.ended)
 Converges == told.is /\ told.all => copy = Table(told.ended)
 =============================================================================

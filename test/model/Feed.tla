@@ -1,18 +1,19 @@
 -------------------------------- MODULE Feed --------------------------------
 (* A feed whose position the database keeps, and whose rows go to a sink      *)
-(* outside: feed_take_batch, feed_batch_rows and feed_finish_batch, by one    *)
-(* worker. The sink stores the number of the last batch with its rows, and    *)
-(* ignores a batch whose number is not higher. Tokens are in Workers.         *)
+(* outside the database: one worker calls feed_take_batch, feed_batch_rows    *)
+(* and feed_finish_batch. The sink stores the rows of a batch together with   *)
+(* the number of the batch, and ignores a batch whose number is not higher.   *)
+(* Tokens are modelled in Workers.                                            *)
 EXTENDS Server
 
 CONSTANTS Variant,    \* "feed" is inorder's way
-          Clients     \* processes under the name of the worker, which use the same sink
+          Clients     \* processes with the name of the worker, which use the same sink
 
-VARIABLES holder,     \* who has the lock of the feed
-          taken,      \* client -> the snapshot and the state that it has seen
-          given,      \* client -> the batch that it got
+VARIABLES holder,     \* the client that has the lock of the feed
+          taken,      \* client -> the snapshot and the state that the client has seen
+          given,      \* client -> the batch that was given to the client
           sink,       \* rows, in order, and the number of the last batch
-          dump        \* rows and state
+          dump        \* the rows and the state in a dump
 vars == <<server, holder, taken, given, sink, dump>>
 
 Nothing == [is |-> FALSE]
@@ -24,7 +25,7 @@ State == StateIn(wal)
 LogState(s) == wal' = Append(wal, [do |-> "state", id |-> 0, rows |-> {}, state |-> s])
 
 Higher(a, b) == a[1] > b[1] \/ (a[1] = b[1] /\ a[2] > b[2])
-(* The timeline is part of a batch's number: a server that went back does not give a number twice. *)
+(* The timeline is part of a batch's number: a promoted server, which lacks the last batches, gives no number twice. *)
 After(number) == <<IF Variant = "bare_number" THEN 1 ELSE timeline, number[2] + 1>>
 RowsWith(numbers) == {r \in Snapshot("primary").rows : r.number \in numbers}
 RECURSIVE InOrder(_)
@@ -44,7 +45,8 @@ Look(c) ==
     /\ taken' = [taken EXCEPT ![c] = [is |-> TRUE, ended |-> Snapshot("primary").ended, state |-> State]]
     /\ UNCHANGED <<server, holder, given, sink, dump>>
 
-(* feed_take_batch. The unfinished batch comes again, with its number; a new one is on disk before anybody has it. *)
+(* feed_take_batch: returns the unfinished batch again, with its number; a new batch is on disk before it is *)
+(* returned.                                                                                                 *)
 Give(c) ==
     LET s == taken[c].state
         new == [s EXCEPT !.batch = taken[c].ended \ s.position, !.number = After(s.number)]
@@ -61,12 +63,12 @@ Give(c) ==
 Apply(c) ==
     /\ given[c].is /\ Higher(given[c].number, sink.number)
     /\ given[c].numbers \subseteq Snapshot("primary").ended
-    \* feed_batch_rows gives the rows of the unfinished batch alone.
+    \* feed_batch_rows returns only rows of the unfinished batch.
     /\ State.batch = given[c].numbers /\ State.number = given[c].number
     /\ sink' = [rows |-> sink.rows \o InOrder(RowsWith(given[c].numbers)), number |-> given[c].number]
     /\ UNCHANGED <<server, holder, taken, given, dump>>
 
-(* feed_finish_batch: nothing where the batch is another one. *)
+(* feed_finish_batch: does nothing if the unfinished batch is another batch. *)
 Finish(c) ==
     /\ given[c].is /\ ~Higher(given[c].number, sink.number) /\ holder = Nothing
     /\ IF State.batch # {} /\ State.number = given[c].number
@@ -84,7 +86,7 @@ Dump ==
     /\ dump' = [is |-> TRUE, rows |-> Snapshot("primary").rows, state |-> State]
     /\ UNCHANGED <<server, holder, taken, given, sink>>
 
-(* Into a cluster whose ids begin anew. feed_rebase raises the base above all numbers that were ever given. *)
+(* A restore into a new cluster, whose ids begin again. feed_rebase raises the base above all numbers in the dump. *)
 Restore ==
     /\ dump.is /\ disasters = 0 /\ disasters' = 1
     /\ wal' = <<[do |-> "load", id |-> 0, rows |-> dump.rows, state |-> dump.state]>>
@@ -111,6 +113,6 @@ Spec == Init /\ [][Next]_vars
 
 InSink == {sink.rows[i] : i \in DOMAIN sink.rows}
 NoLoss == \A r \in Committed : r.number \in State.position => r \in InSink
-(* After a promotion or a restore a sink gets rows again whose batches were lost. *)
+(* After a promotion or a restore, rows of batches that the server has lost come again. *)
 NoRepeat == timeline = 1 => \A i, j \in DOMAIN sink.rows : i # j => sink.rows[i] # sink.rows[j]
 =============================================================================

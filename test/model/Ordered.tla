@@ -1,19 +1,19 @@
 ------------------------------ MODULE Ordered -------------------------------
-(* A feed in the order of a column: it reads one frozen set of transactions   *)
-(* after the other, each in pieces, by value.                                 *)
+(* A feed in the order of a column: the feed freezes a set of transactions,   *)
+(* reads its rows in pieces by value, and then freezes the next set.          *)
 EXTENDS Server
 
 CONSTANTS Variant,    \* "frozen" is inorder's way
-          Values      \* of the column, 1 to a highest one
+          Values      \* values of the column, from 1 to a maximum
 
-VARIABLES value,      \* number and place of a row -> its value
-          position,   \* numbers that were read; the set being read, which one it is, and its lowest value not read
+VARIABLES value,      \* number and place of a row -> value of the row
+          position,   \* numbers that were read; the set being read, its place, and its lowest value that was not read
           delivered
 vars == <<server, value, position, delivered>>
 
 Value(r) == value[<<r.number, r.n>>]
 
-(* The rows of the lowest value that was not read: a piece never ends within a value. *)
+(* A piece: the rows of the lowest value that was not read. No piece ends between rows of equal values. *)
 Piece ==
     LET s == Snapshot("primary")
         set == IF position.frozen # {} /\ Variant # "thawed" THEN position.frozen ELSE s.ended \ position.numbers
@@ -41,10 +41,11 @@ Spec == Init /\ [][Next]_vars
 Delivered == {d.row : d \in delivered}
 Passed(r) == r.number \in position.numbers \/ (r.number \in position.frozen /\ Value(r) < position.from)
 NoLoss == \A r \in Committed : Passed(r) => r \in Delivered
-(* A row is in one set, and there once: what is not passed has not been delivered. *)
+(* A row is in one set only, and is delivered once: a row that the position has not passed has not been delivered. *)
 NoRepeat ==
     /\ \A d, e \in delivered : d.row = e.row => d.set = e.set
     /\ \A r \in Committed : r \in Delivered => Passed(r)
-(* If a row was written after another one was there, and has a higher value, it does not come in an earlier set. *)
+(* If a transaction began after another one had ended, its rows do not come in an earlier set than those of the *)
+(* other.                                                                                                       *)
 CauseFirst == \A d, e \in delivered : d.row.number \in e.row.after => d.set <= e.set
 =============================================================================

@@ -1,20 +1,21 @@
 ------------------------------- MODULE Reader -------------------------------
 (* A reader that keeps its position: reader_next_batch, reader_batch_rows and *)
-(* reader_advance, and the ways to poll that lose rows, each one a variant.   *)
+(* reader_advance. The variants are ways of polling that lose or delay rows.  *)
 EXTENDS Server
 
 CONSTANTS Variant,    \* "set" is inorder's way
-          MaxRows     \* rows of a batch, at most
+          MaxRows     \* maximum number of rows of a batch
 
-VARIABLES position,   \* stored with the rows, in one transaction of the sink
-          batch,      \* taken, and not yet stored
+VARIABLES position,   \* the position that the sink stores, in one transaction with the rows
+          batch,      \* a batch that was taken, and is not stored yet
           delivered   \* rows, in the order of their delivery
 vars == <<server, position, batch, delivered>>
 
 None == [taken |-> FALSE]
 Delivered == {delivered[i] : i \in DOMAIN delivered}
 
-(* Numbers that have ended in a snapshot, for a reader in transaction own (0: in none that has an id). *)
+(* Numbers of transactions that have ended, for a reader. own: the id of the reader's own transaction, or 0 if it has *)
+(* no id.                                                                                                             *)
 Ended(node, own) ==
     LET s == Snapshot(node)
     IN CASE Variant = "horizon" -> {x \in s.ended : x < s.xmin}
@@ -22,7 +23,7 @@ Ended(node, own) ==
          [] Variant = "own_number" /\ own # 0 -> s.ended \cup {base + own}
          [] OTHER -> s.ended
 
-(* By number and key, the rest of the transaction in which the last batch ended first; without ORDER BY in any order. *)
+(* Rows are in the order of number and key; the rest of the transaction in which the last batch ended comes first. *)
 Precedes(r, s) ==
     \/ r.number = position.partial /\ s.number # position.partial
     \/ /\ (r.number = position.partial) = (s.number = position.partial)
@@ -40,7 +41,7 @@ InBatch(r, b) ==
     /\ r.number = b.cut => r.n <= b.upto
 RowsIn(rows, b) == {r \in rows : InBatch(r, b)}
 
-(* The batch of these numbers that ends with its row number MaxRows: within a transaction, if that has more. *)
+(* The batch, cut after row MaxRows: if this row is not the last of its transaction, within the transaction. *)
 CutAt(b, rows) ==
     LET all == InOrder(RowsIn(rows, b))
         last == all[MaxRows]
@@ -51,7 +52,7 @@ CutAt(b, rows) ==
                       !.cut = IF isWithin THEN last.number ELSE 0,
                       !.upto = IF isWithin THEN last.n ELSE 0]
 
-(* reader_next_batch. What it says has ended must not come again after a crash: the log is flushed first. *)
+(* reader_next_batch. The log is flushed first: after a crash, no number in the batch may be used again. *)
 Take(node, own) ==
     LET ended == Ended(node, own)
         b == [taken |-> TRUE, numbers |-> ended \ position.numbers, cut |-> 0, upto |-> 0]
@@ -61,7 +62,7 @@ Take(node, own) ==
        /\ batch' = CutAt(b, Snapshot(node).rows)
        /\ UNCHANGED <<wal, replayed, next, doing, seen, base, timeline, disasters, position, delivered>>
 
-(* reader_batch_rows, on this node or on another one, then reader_advance. *)
+(* reader_batch_rows, which may be called on another node than reader_next_batch, and then reader_advance. *)
 Store(node) ==
     LET s == Snapshot(node)
     IN /\ batch.taken
@@ -72,7 +73,7 @@ Store(node) ==
        /\ batch' = None
        /\ UNCHANGED server
 
-(* Polling by one number that only grows: id > last, or the place of the commit in the log. *)
+(* Polling by a number above the last one: by the id, or by the place of the commit in the log. *)
 Mark(r) ==
     IF Variant = "last_id" THEN r.number
     ELSE CHOOSE i \in DOMAIN wal : wal[i].do = "commit" /\ base + wal[i].id = r.number
@@ -84,8 +85,9 @@ Poll(node) ==
        /\ UNCHANGED <<server, batch>>
 IsScalar == Variant \in {"last_id", "commit_place"}
 
-(* A reader that died before it stored anything, and one whose server is another now: a position goes on where all *)
-(* that it has read has arrived; else it is refused, and the reader has to begin anew.                              *)
+(* Forget: the reader dies before it stores its batch. Fail: the reader's server crashes, or a standby is promoted. *)
+(* The promoted server accepts a position if all transactions of the position have ended there. Otherwise the       *)
+(* position is refused, and the reader has to begin again.                                                          *)
 Forget == batch.taken /\ batch' = None /\ UNCHANGED <<server, position, delivered>>
 Continues == position.numbers \cup (IF position.partial = 0 THEN {} ELSE {position.partial}) \subseteq Snapshot("standby").ended
 Fail ==
@@ -106,7 +108,8 @@ Next ==
     \/ \E node \in Nodes : Read(node)
     \/ ReadInside \/ Forget \/ Fail
 
-(* A commit becomes visible, the log is written and replayed, and readers read. Nobody has to end a transaction. *)
+(* Each commit becomes visible at some time, the log is flushed and replayed, and readers read. Transactions may stay *)
+(* open forever.                                                                                                      *)
 Fairness ==
     /\ \A x \in Ids : WF_vars(Visible(x) /\ UNCHANGED <<position, batch, delivered>>)
     /\ WF_vars(Flush /\ UNCHANGED <<position, batch, delivered>>)
@@ -118,14 +121,14 @@ Passed(r) ==
     IF IsScalar THEN \E i \in DOMAIN wal : wal[i].do = "commit" /\ base + wal[i].id = r.number /\ Mark(r) <= position.key
     ELSE r.number \in position.numbers \/ (r.number = position.partial /\ r.n <= position.key)
 
-(* A row that is there and passed was delivered. (Positions that are refused promise nothing: they say so.) *)
+(* Each committed row that the position has passed was delivered. The promise does not include refused positions. *)
 NoLoss == position.origin \in {0, timeline} => \A r \in Committed : Passed(r) => r \in Delivered
 NoRepeat == \A i, j \in DOMAIN delivered : i # j => delivered[i] # delivered[j]
-(* A transaction that had ended when another began comes before it. *)
+(* Rows of a transaction come before the rows of transactions that began after its end. *)
 CauseFirst ==
     \A i, j \in DOMAIN delivered : i < j /\ delivered[i].made = delivered[j].made
                                    => delivered[j].number \notin delivered[i].after
-(* An open transaction delays its own rows and no others. *)
+(* An open transaction delays only its own rows. *)
 Arrives == \A x \in Ids : (RowsOf(wal, {x}) # {} /\ doing[x] = "ended" /\ Has(wal, "commit", x))
                           ~> RowsOf(wal, {x}) \subseteq Delivered
 =============================================================================

@@ -1,12 +1,12 @@
 ------------------------------- MODULE Replay -------------------------------
-(* What happened on a server, step by step: is it a behaviour of Reader? One  *)
-(* step of the recorded ones is possible in each state, or none: then the     *)
-(* model, or the code, is wrong.                                              *)
+(* Checks that the steps recorded on a server are a behaviour of Reader. In   *)
+(* each state only the next recorded step is possible. If it is not possible, *)
+(* the model or the code is wrong.                                            *)
 EXTENDS Reader
 
-CONSTANT Steps        \* what happened, in order
+CONSTANT Steps        \* the recorded steps, in order
 
-VARIABLE at           \* which of them is next
+VARIABLE at           \* place of the next step
 
 Of(r) == <<r.number, r.n>>
 Is(batch_, step) == batch_.numbers = step.numbers /\ batch_.cut = step.cut /\ batch_.upto = step.upto

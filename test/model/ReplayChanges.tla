@@ -1,11 +1,11 @@
 ---------------------------- MODULE ReplayChanges ---------------------------
-(* What happened on a server, step by step: is it a behaviour of Changes, and *)
-(* is the copy that of the model after each batch?                            *)
+(* Checks that the steps recorded on a server are a behaviour of Changes, and *)
+(* that after each batch the copy has the rows of the model's copy.           *)
 EXTENDS Changes
 
-CONSTANT Steps        \* what happened, in order
+CONSTANT Steps        \* the recorded steps, in order
 
-VARIABLE at           \* which of them is next
+VARIABLE at           \* place of the next step
 
 Rows(kept) == {<<row.key, row.made>> : row \in kept}
 

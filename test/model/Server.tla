@@ -1,26 +1,28 @@
 ------------------------------- MODULE Server -------------------------------
 (* Transactions of a PostgreSQL server and of its standby, as far as a reader *)
-(* can distinguish them: who has a number, what a snapshot shows, what        *)
-(* a crash forgets, and which numbers come again.                             *)
+(* can distinguish them: which transactions have a number, which rows a       *)
+(* snapshot shows, which rows are lost in a crash, and which numbers are used *)
+(* again.                                                                     *)
 (*                                                                            *)
-(* The write-ahead log is the only thing that lasts. A crash keeps what was   *)
-(* flushed of it, a standby has replayed a beginning of that, and either one  *)
-(* goes on with the numbers above those that it finds there.                  *)
+(* Only the write-ahead log survives. A crash keeps the flushed part of the   *)
+(* log. A standby has replayed the beginning of the flushed part. After a     *)
+(* crash or a promotion, new numbers are above all numbers in the part of the *)
+(* log that remains.                                                          *)
 EXTENDS Integers, Sequences, FiniteSets
 
-CONSTANTS Ids,        \* transaction ids, 1 to a highest one
-          RowsEach,   \* rows that a transaction writes at most
+CONSTANTS Ids,        \* transaction ids, from 1 to a maximum
+          RowsEach,   \* maximum number of rows of a transaction
           Nodes,      \* primary, or primary and standby
-          Disasters   \* which of crash, promotion and restore there may be; one of them happens, at most
+          Disasters   \* the possible disasters: crash, promotion, restore; at most one disaster happens
 
 VARIABLES wal,        \* records, the oldest first
-          flushed,    \* how many of them a crash keeps
-          replayed,   \* how many of them the standby has replayed
+          flushed,    \* number of records that a crash keeps
+          replayed,   \* number of records that the standby has replayed
           next,       \* the next id
-          doing,      \* id -> none, open, prepared, ending (its commit is in wal, and not visible yet) or ended
-          seen,       \* id -> the numbers that had ended when it began
+          doing,      \* id -> none, open, prepared, ending (the commit is in wal, but not visible yet) or ended
+          seen,       \* id -> the numbers that had ended when the transaction began
           base,       \* number of a transaction = base + id
-          timeline,   \* of the primary
+          timeline,   \* timeline of the primary
           disasters
 
 server == <<wal, flushed, replayed, next, doing, seen, base, timeline, disasters>>
@@ -33,11 +35,13 @@ Has(w, do, id) == \E i \in DOMAIN w : w[i].do = do /\ w[i].id = id
 Highest(w) == Max({w[i].id : i \in DOMAIN w})
 Prefix(n) == SubSeq(wal, 1, n)
 
-(* Ids whose transactions a recovery ended: in the log before it, or below one there, and not prepared. *)
+(* Ids of transactions that a recovery has ended: ids up to the highest id in the log before the recovery, except ids *)
+(* of prepared transactions.                                                                                          *)
 Recovered(w) ==
     UNION {{x \in Ids : x <= Highest(SubSeq(w, 1, i)) /\ ~Has(SubSeq(w, 1, i), "prepare", x)}
            : i \in {i \in DOMAIN w : w[i].do = "recover"}}
-(* Those that are in progress for who knows only the log. Ids are drawn in order, but written in any. *)
+(* Ids of transactions that are in progress according to the log. Ids are assigned in order, but transactions may *)
+(* write their records in any order.                                                                              *)
 InProgress(w) ==
     {x \in Ids : x <= Highest(w) /\ ~Has(w, "commit", x) /\ ~Has(w, "abort", x)} \ Recovered(w)
 RowsOf(w, ids) ==
@@ -46,8 +50,8 @@ CommittedIn(w) == {x \in Ids : Has(w, "commit", x)}
 
 Numbers(ids) == (1..base) \cup {base + x : x \in ids}
 
-(* What a snapshot shows: the numbers of transactions that have ended, and their rows. The standby takes it from the *)
-(* log, so commits become visible there in another order than on the primary.                                        *)
+(* A snapshot: the numbers of transactions that have ended, and their rows. A standby makes a snapshot from the log: *)
+(* commits become visible there in another order than on the primary.                                                *)
 Snapshot(node) ==
     IF node = "primary"
     THEN LET ended == {x \in Ids : doing[x] = "ended"}
@@ -59,14 +63,14 @@ Snapshot(node) ==
          IN [ended |-> Numbers(ended), rows |-> RowsOf(w, ended \cap CommittedIn(w)),
              xmin |-> base + Min(InProgress(w) \cup {Highest(w) + 1}), xmax |-> base + Highest(w) + 1]
 
-(* Rows that are there for good, unless a disaster takes them. *)
+(* Rows of committed transactions. Only a disaster can remove them. *)
 Committed == RowsOf(wal, CommittedIn(wal))
 
 ServerInit ==
     /\ wal = <<>> /\ flushed = 0 /\ replayed = 0 /\ next = 1 /\ base = 0 /\ timeline = 1 /\ disasters = 0
     /\ doing = [x \in Ids |-> "none"] /\ seen = [x \in Ids |-> {}]
 
-(* What is flushed matters to who can lose the rest, and to a standby. *)
+(* The flushed length of the log is modelled only if there are crashes or a standby: otherwise the log is flushed. *)
 Kept(n) == IF "crash" \in Disasters \/ Nodes # {"primary"} THEN n ELSE Len(wal')
 Log(do, id, rows) == wal' = Append(wal, Record(do, id, rows))
 
@@ -77,8 +81,9 @@ Begin ==
     /\ next' = next + 1
     /\ UNCHANGED <<wal, flushed, replayed, base, timeline, disasters>>
 
-(* A row is what it carries: its number and its place in the transaction; and, for the invariants alone, when it was *)
-(* made and after whom: numbers come again.                                                                          *)
+(* A row has the number of its transaction, and its place in the transaction. Only the invariants use the fields made *)
+(* (the number of disasters before the row was written, because numbers are used again) and after (the numbers that   *)
+(* had ended when the transaction began).                                                                             *)
 Write(x) ==
     LET n == Cardinality(RowsOf(wal, {x}) \ RowsOf(wal, {})) + 1
     IN /\ doing[x] = "open" /\ n <= RowsEach
@@ -91,9 +96,9 @@ End(x, do, from, to) ==
     /\ doing' = [doing EXCEPT ![x] = to]
     /\ flushed' = Kept(IF do = "prepare" THEN Len(wal') ELSE flushed)
     /\ UNCHANGED <<replayed, next, seen, base, timeline, disasters>>
-(* Without a recovery, which ends open transactions, a prepared one is as an open one. *)
+(* Only a recovery distinguishes prepared transactions from open ones, which it ends. *)
 Prepare(x) == Disasters # {} /\ End(x, "prepare", {"open"}, "prepared")
-Commit(x) == End(x, "commit", {"open", "prepared"}, "ending")   \* without waiting for the disk: as synchronous_commit = off
+Commit(x) == End(x, "commit", {"open", "prepared"}, "ending")   \* does not wait for the disk: synchronous_commit = off
 Abort(x) == End(x, "abort", {"open", "prepared"}, "ended")
 
 Visible(x) ==
@@ -108,7 +113,7 @@ Replay ==
     /\ "standby" \in Nodes /\ replayed < flushed /\ replayed' = replayed + 1
     /\ UNCHANGED <<wal, flushed, next, doing, seen, base, timeline, disasters>>
 
-(* The server goes on with this log. *)
+(* The server continues with this log. *)
 Recover(w) ==
     LET after == Append(w, Record("recover", 0, {}))
     IN /\ disasters = 0 /\ disasters' = 1
@@ -120,7 +125,7 @@ Recover(w) ==
 Crash == "crash" \in Disasters /\ Recover(Prefix(flushed)) /\ UNCHANGED <<replayed, timeline>>
 Promote == "promotion" \in Disasters /\ Recover(Prefix(replayed)) /\ replayed' = Len(wal') /\ timeline' = timeline + 1
 
-(* What the modules need that are about something else. *)
+(* The steps of transactions, for the other modules. *)
 Commits == Begin \/ Flush \/ Replay \/ \E x \in Ids : Write(x) \/ Commit(x) \/ Visible(x)
 Transactions == Commits \/ \E x \in Ids : Prepare(x) \/ Abort(x)
 =============================================================================

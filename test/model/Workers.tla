@@ -1,17 +1,18 @@
 ------------------------------ MODULE Workers -------------------------------
 (* Workers that share a feed and keep the order of a key: feed_take_batch and *)
 (* feed_finish_batch, for the batches of one share. A batch belongs to the    *)
-(* name of a worker, which two processes may have: "a" and "again" have one.  *)
+(* name of a worker. Two processes may have the same name: the processes "a"  *)
+(* and "again" have the name "a".                                             *)
 EXTENDS Integers, FiniteSets
 
 CONSTANTS Variant,    \* "workers" is inorder's way
-          Processes,  \* of the workers
-          Batches,    \* 1 to a highest one, in the order of the feed
-          Tokens      \* a batch is given so often, at most
+          Processes,  \* processes of the workers
+          Batches,    \* batches from 1 to a maximum, in the order of the feed
+          Tokens      \* how often a batch can be given to a process, at most
 
-VARIABLES token,      \* batch -> of the process that got it last; 0: nobody yet
-          owner,      \* batch -> the name that got it last
-          leased,     \* batches whose lease is not over
+VARIABLES token,      \* batch -> token of the process that got the batch last; 0 if no process got it
+          owner,      \* batch -> name of the worker that got the batch last
+          leased,     \* batches whose lease has not expired
           done,       \* batches that are finished
           has         \* process -> batch and token
 vars == <<token, owner, leased, done, has>>
@@ -19,7 +20,7 @@ vars == <<token, owner, leased, done, has>>
 Nothing == [batch |-> 0, token |-> 0]
 NameOf(w) == IF w = "again" THEN "a" ELSE w
 
-(* Under its name a process gets a batch at once, with another token; under another one when the lease is over. *)
+(* A process gets a batch of its own name at once, with another token, and any other batch if it has no lease. *)
 Take(w, b) ==
     LET is_own == owner[b] = NameOf(w)
         given == IF is_own /\ b \in leased /\ Variant = "same_token" THEN token[b] ELSE token[b] + 1
@@ -30,10 +31,10 @@ Take(w, b) ==
        /\ leased' = leased \cup {b} /\ has' = [has EXCEPT ![w] = [batch |-> b, token |-> given]]
        /\ UNCHANGED done
 
-(* By the clock of the server, which may jump: at any time, or never. *)
+(* A lease expires by the clock of the server. The clock may jump: a lease may expire at any time, or never. *)
 Expire(b) == b \in leased /\ leased' = leased \ {b} /\ UNCHANGED <<token, owner, done, has>>
 
-(* Once another process has the batch, this one has lost it. *)
+(* If another process got the batch in the meantime, this process cannot finish it. *)
 Finish(w) ==
     LET b == has[w].batch
     IN /\ b # 0 /\ has' = [has EXCEPT ![w] = Nothing]
@@ -53,7 +54,7 @@ Next ==
 Spec == Init /\ [][Next]_vars
 
 Holders == {w \in Processes : has[w] # Nothing /\ has[w].token = token[has[w].batch]}
-(* Of a share, one batch is worked on at a time, and those before it are finished. *)
+(* At any time, one process at most has a valid token for a batch of the share, and the earlier batches are finished. *)
 OneAtATime == Cardinality(Holders) <= 1
 InOrder == \A w \in Holders : \A b \in Batches : b < has[w].batch => b \in done
 =============================================================================

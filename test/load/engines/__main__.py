@@ -1,4 +1,4 @@
-"""The command of the load: python -m load.engines."""
+"""The command of the load: ``python -m load.engines``."""
 
 import random
 import signal
@@ -25,10 +25,10 @@ from world.tables import BLOCKS, table
 from world.world import World, fill
 from world.writers import WRITERS, Writer, finish_all
 
-# The form of the table on each server, and columns that no writer sets.
+# The form of the table on each server, and an additional column that no writer sets.
 FORMS = {"uuid": "", "number": ", more int", "hashed": ""}
 BODY = ", body text DEFAULT 'row'"
-LANES = 1 << 20  # numbers of writers and of prepared transactions on one server
+LANES = 1 << 20  # size of the range of lane numbers of one server, for writers and prepared transactions
 LARGE = 1_000_000
 SCHEMA = "region int, token bigint, body string"
 OPTIONS: dict[str, object] = {"table": "events", "max_rows": 100_000, "parts": 2}
@@ -58,7 +58,7 @@ def servers(seed: int) -> Iterator[list[World]]:
 
 @contextmanager
 def written(worlds: Sequence[World]) -> Iterator[None]:
-    """Writers on each server, and a transaction of a million rows on the first."""
+    """Run writers on each server during the block, and a transaction of a million rows on the first server."""
     writers = [Crowd(worlds[number % len(worlds)], number) for number in range(WRITERS)]
     with ThreadPoolExecutor(1) as pool, connect(worlds[0].primary) as connection:
         large = pool.submit(fill, worlds[0], connection, LARGE, ("events",))
@@ -97,10 +97,12 @@ def kill_often(folder: Path, stream: Stream, kills: int, rng: random.Random) -> 
 
 
 @click.command()
-@click.option("--kills", default=10, show_default=True, type=click.IntRange(0, 1000), help="How often one is killed.")
-@click.option("--seed", type=int, help="Of the randomness; by default another one each time.")
+@click.option(
+    "--kills", default=10, show_default=True, type=click.IntRange(0, 1000), help="Number of processes to kill."
+)
+@click.option("--seed", type=int, help="Seed of all random choices.  [default: random]")
 def main(kills: int, seed: int | None) -> None:
-    """One query of three servers' streams under load, killed often. Exit code 1 if a row was lost or came twice."""
+    """Run one query of three servers' streams, and kill its processes. Exit code 1 if a row is lost or repeated."""
     seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     click.echo(f"seed {seed}", err=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers and folders are removed
@@ -115,7 +117,7 @@ def main(kills: int, seed: int | None) -> None:
 
 
 def report(counts: Counter[int], worlds: Sequence[World], done: Counter[str]) -> None:
-    due = set().union(*(world.ledger.due("events") for world in worlds))
+    due = set().union(*(world.ledger.due("events") for world in worlds))  # tokens that must be in Parquet
     lost, phantom = due - counts.keys(), counts.keys() - due
     repeated = [row for row, times in counts.items() if times > 1]
     problems = [problem for world in worlds for problem in world.problems]

@@ -1,4 +1,4 @@
-"""A driver of Spark and its executors, as processes that can be killed."""
+"""A driver of Spark and its executors: processes that the load kills."""
 
 import json
 import os
@@ -17,7 +17,7 @@ import pyarrow.parquet
 from load.engines.stream import Stream
 
 PATIENCE = 600  # seconds for a batch, including the start of Spark on a busy machine
-# Spark gives a Python worker 10 s to connect, without a setting for it. A busy machine needs longer.
+# Spark waits 10 s for a Python worker to connect, which no setting changes. A busy machine needs longer.
 TOO_SLOW = b"Python worker failed to connect back"
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 
@@ -29,7 +29,7 @@ class Driver:
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
-        """A killed Spark leaves nothing behind: it writes only below the folder."""
+        """Start Spark, which writes only below the folder: nothing is left when Spark was killed."""
         places = {"SPARK_LOCAL_DIRS": "local", "SPARK_WORKER_DIR": "work", "TMPDIR": ""}
         environment = os.environ | {name: str(self.folder / place) for name, place in places.items()}
         environment["PYTHONPATH"] = str(Path(__file__).parents[2])
@@ -41,10 +41,10 @@ class Driver:
             )
 
     def again(self) -> bool:
-        """Start Spark again if it gave up because Python was too slow; True if it did."""
+        """Start Spark again if it gave up because Python was too slow; True if Spark was started."""
         if TOO_SLOW not in self.log.read_bytes()[self.said :]:
             return False
-        print("Spark gave up, since Python did not start in 10 s: starting it again", file=sys.stderr)
+        print("Python did not start in 10 s, and Spark gave up: starting Spark again", file=sys.stderr)
         self.process = self.start()
         return True
 
@@ -72,7 +72,7 @@ def processes_of(group: int) -> list[int]:
 
 
 def command_of(pid: int) -> bytes:
-    """The arguments of a process; nothing if it is gone."""
+    """The arguments of a process; empty if the process has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -89,7 +89,7 @@ def await_batch(folder: Path, after: int, driver: Driver) -> None:
     while batches(folder) <= after:
         has_ended = driver.process.poll() is not None
         if (has_ended and not driver.again()) or time.monotonic() > deadline:
-            raise RuntimeError(f"the stream stands still:\n{driver.log.read_text()[-5000:]}")
+            raise RuntimeError(f"the stream makes no progress:\n{driver.log.read_text()[-5000:]}")
         time.sleep(0.1)
 
 

@@ -1,6 +1,7 @@
-"""A run of the recipe of docs/spark.md in a Spark that has Delta: prints the copy. Only PySpark is imported.
+"""Run the recipe of docs/spark.md in a Spark with Delta, and print the copy. Imports only PySpark.
 
-python merge.py RECIPE: the text of the recipe, in the folder of its files.
+``python merge.py RECIPE`` runs in the folder for the files of the recipe. RECIPE is a file with the text of the recipe,
+which is run for each line of standard input.
 """
 
 import json
@@ -16,7 +17,7 @@ SETTINGS = {
     "spark.driver.memory": "1g", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
-    # No Hive metastore: the catalog is in memory, because a run is one process, which reads a line for each step.
+    # There is no Hive metastore: the catalog is in memory, because one process runs all steps.
     "spark.sql.warehouse.dir": str(Path("warehouse").absolute()),
 }  # fmt: skip
 

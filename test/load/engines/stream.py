@@ -1,6 +1,6 @@
-"""The driver that is killed: streams rows into Parquet, and at the end reads what Spark finds there.
+"""The driver that is killed. It streams rows into Parquet; at the end it reads the rows that Spark finds in Parquet.
 
-python -m load.engines.stream FOLDER STREAM [--to-the-end]
+``python -m load.engines.stream FOLDER STREAM [--to-the-end]``
 """
 
 import json
@@ -51,7 +51,7 @@ class Stream:
 
 
 def main() -> None:
-    """Stream until killed; or to the end, then write the keys that Spark finds into a file."""
+    """Stream until the process is killed. With --to-the-end, stream all rows, then write their keys to a file."""
     folder, stream = Path(sys.argv[1]), Stream(**json.loads(sys.argv[2]))
     if "--to-the-end" not in sys.argv:
         running = stream.start(session("local-cluster[1,2,700]"), folder, processingTime="200 milliseconds")

@@ -12,13 +12,13 @@ from load.fuzz.run import run
 
 @click.command()
 @click.option(
-    "--seconds", default=60.0, show_default=True, type=click.FloatRange(1, 86400), help="How long the calls go on."
+    "--seconds", default=60.0, show_default=True, type=click.FloatRange(1, 86400), help="Duration of the calls."
 )
-@click.option("--seed", type=int, help="Of all randomness; by default another one each time.")
-@click.option("--sessions", type=click.IntRange(1), help="End after so many sessions, whatever the time.")
-@click.option("--edition", default="c", type=click.Choice(["c", "sql"]), help="The C extension, or the SQL edition.")
+@click.option("--seed", type=int, help="Seed of all random choices.  [default: random]")
+@click.option("--sessions", type=click.IntRange(1), help="End after this number of sessions, even before --seconds.")
+@click.option("--edition", default="c", type=click.Choice(["c", "sql"]), help="C extension, or SQL edition.")
 def main(seconds: float, seed: int | None, sessions: int | None, edition: str) -> None:
-    """Calls by a hostile role. Exit code 1 if it gained or broke something."""
+    """Call functions as a hostile role. Exit code 1 if the role gained a privilege, or damaged anything."""
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     click.echo(f"seed {chosen}", err=True)
     result = run(find_installation(), seconds, chosen, sessions, edition)

@@ -1,4 +1,4 @@
-"""Values in the binary form of the protocol for types of the extension."""
+"""Calls with values of the extension's types in the binary format of the protocol, valid and invalid."""
 
 import random
 import struct

@@ -1,4 +1,4 @@
-"""Calls of what the extension offers, as text of SQL."""
+"""Calls of the functions, operators, casts and types of the extension, as SQL text."""
 
 import random
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from load.fuzz.catalogue import Catalogue, Function
 from load.fuzz.values import Values, quote
 
-# Functions that read or change more than their arguments are called this much more often than others.
+# Functions that read or change more than their arguments are called six times as often as others.
 STATEFUL = 6
 NAMES = ("feed_", "exact_", "btree_", "uuid_sequence")
 
@@ -26,10 +26,10 @@ class Calls:
         ]
 
     def any(self) -> str:
-        """An expression, or a query in brackets, that calls something of the extension."""
+        """An expression, or a query in parentheses, that uses an object of the extension."""
         self.values.look_elsewhere()
         chance = self.rng.random()
-        if chance < 0.82 or not self.catalogue.operators:  # the SQL edition has none of these
+        if chance < 0.82 or not self.catalogue.operators:  # the SQL edition has no operators
             (function,) = self.rng.choices(self.catalogue.functions, self.weights)
             return self.of(function)
         if chance < 0.92:
@@ -61,7 +61,7 @@ class Calls:
         return f"(SELECT public.{function.name}({inner}){after} FROM (VALUES {rows}) AS v(x){limit})"
 
     def operator(self) -> str:
-        """An operator between two values, or over the index of a table with the type."""
+        """An operator between two values, or in a query of a table that has indexes on columns of the type."""
         schema, name, left, right = self.rng.choice(self.catalogue.operators)
         self.called[f"operator {name} ({left}, {right})"] += 1
         operand, other = self.values.of(left), self.values.of(right)

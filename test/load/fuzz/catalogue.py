@@ -1,11 +1,11 @@
-"""The contents of the extension, as the catalog of the server shows them."""
+"""The functions, operators, casts and types of the extension, from the catalog of the server."""
 
 from dataclasses import dataclass
 from typing import Any, cast
 
 from inorder.connection.database import Connection
 
-# Members of the extension, or of the two schemas of the SQL edition: functions, types, operators and casts.
+# Objects of the extension, or of the two schemas of the SQL edition: functions, types, operators and casts.
 MEMBERS = """
 (SELECT d.classid, d.objid FROM pg_depend AS d JOIN pg_extension AS e ON e.oid = d.refobjid AND e.extname = 'inorder'
     AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
@@ -21,7 +21,8 @@ SELECT p.oid::int, n.nspname, p.proname, p.prokind::text, p.pronargdefaults,
 FROM {MEMBERS} JOIN pg_proc AS p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
 JOIN pg_namespace AS n ON n.oid = p.pronamespace
 WHERE has_function_privilege('mallory', p.oid, 'EXECUTE')
-  -- In the SQL edition who is admitted writes the state, also by internal functions. Public ones ask whose it is.
+  -- In the SQL edition, admitted roles can write the state, also by internal functions. Only public functions check
+  -- who owns a feed or a table.
   AND (n.nspname <> 'inorder_internal' OR p.proowner <> 'installer'::regrole) ORDER BY n.nspname, p.oid
 """
 OPERATORS = f"""
@@ -63,7 +64,7 @@ class Catalogue:
 
 
 def read(admin: Connection) -> Catalogue:
-    """The catalogue, read with an empty path, which shows types with their schema."""
+    """Read the catalogue. The admin's search_path has only pg_catalog, so names of types contain their schema."""
     functions, operators, casts, types = (
         cast(list[Any], admin.execute(query.encode()).fetchall()) for query in (FUNCTIONS, OPERATORS, CASTS, TYPES)
     )

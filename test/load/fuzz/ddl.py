@@ -1,4 +1,4 @@
-"""Changes that mallory makes to his own tables between calls: rows, columns, partitions, triggers."""
+"""Changes that mallory makes to his own tables between calls: to rows, columns, partitions and triggers."""
 
 import random
 
@@ -102,7 +102,7 @@ VALUES = (
     "DEFAULT", "NULL", "1", "'00000000-0001-8000-8000-000000000000'", "public.xact_id()", "public.uuid_xact_nextval()",
     "-1", "281474976710655",
 )  # fmt: skip
-# Statements that may be left uncommitted while other sessions work.
+# Statements of a transaction that may stay open while other sessions work.
 HOLDS = (
     "LOCK TABLE {t} IN ACCESS EXCLUSIVE MODE", "DROP TABLE {t} CASCADE", "TRUNCATE {t}",
     "ALTER TABLE {t} ADD COLUMN held int", "SELECT public.feed_create('held', {r})",
@@ -123,7 +123,7 @@ HOLDS = (
 
 
 def hold(rng: random.Random, values: Values) -> list[str]:
-    """A transaction with something in it, left open or prepared."""
+    """The statements of a transaction that stays open, or is prepared."""
     table = values.own(rng)
     held = [named(rng, text, table) for text in rng.sample(HOLDS, rng.randint(1, 2))]
     statements = ["ROLLBACK", "BEGIN", "SAVEPOINT s", *held]
@@ -143,7 +143,7 @@ def named(rng: random.Random, text: str, table: Relation) -> str:
 
 
 def trigger(rng: random.Random, table: Relation) -> str:
-    """feed_guard() as the function of a random trigger."""
+    """A random trigger that mostly calls feed_guard()."""
     events = rng.sample(("INSERT", "DELETE", "TRUNCATE", "UPDATE"), rng.randint(1, 3))
     columns = rng.sample(("n", table.column, "k", "more", "ctid", "e"), rng.randint(1, 2))
     if "UPDATE" in events and rng.random() < 0.6:
@@ -170,7 +170,7 @@ def change(rng: random.Random, values: Values) -> str:
 
 
 def use(rng: random.Random, table: Table) -> list[str]:
-    """Statements that make a table readable, counted and fed, as an honest owner would."""
+    """Statements of an honest owner, which make a table readable, create a feed, and start a count."""
     name, feed = f"{quote(table.relation.name)}::regclass", quote(table.relation.feed)
     ways = [
         f"SELECT public.feed_enable({name})",

@@ -1,6 +1,6 @@
-"""Functions, operators, casts and tables of mallory's that report when somebody else runs them.
+"""Functions, operators, casts and tables of mallory that report if another role runs their code.
 
-They write to the server's log, which neither a rollback nor a setting of the session takes back.
+The functions write to the server's log, because neither a rollback nor a setting of the session removes this message.
 """
 
 import random
@@ -24,8 +24,8 @@ def function(name: str, types: str, returns: str, result: str, schema: str = "ma
 
 
 TYPES = ("bigint", "integer", "uuid", "text", "name", "oid", "boolean", "timestamp with time zone")
-# Functions that generated queries or internal functions call, declared for other argument types, or for the same ones:
-# on a path that names this schema first, they take precedence over the server's own.
+# Copies of functions that generated queries or internal functions call, with the same or other argument types. If the
+# schema of the copies is first in search_path, or if their types match better, the server would choose the copies.
 OVERLOADS = (
     ("format", "text, text", "text", "$1"), ("format", "text, name", "text", "$1"),
     ("format", "text, regclass", "text", "$1"),

@@ -1,4 +1,7 @@
-"""Calls by the fast path of the protocol: no query, plan or portal. libpq has PQfn() for it, psycopg nothing."""
+"""Calls by the fast path of the protocol, which uses no query, plan or portal.
+
+libpq has PQfn() for such calls; psycopg has no function for them.
+"""
 
 import os
 import random
@@ -17,7 +20,7 @@ Values = list[bytes | None]
 
 
 def message(oid: int, values: Values, form: int) -> bytes:
-    """A FunctionCall, all of whose arguments, and whose result, have the same form.
+    """A message FunctionCall. All arguments and the result are in the same format, text or binary.
 
     >>> message(7, [b"x", None], TEXT).hex()
     '4600000019000000070001000000020000000178ffffffff0000'
@@ -26,12 +29,12 @@ def message(oid: int, values: Values, form: int) -> bytes:
 
 
 def answer(line: int) -> dict[str, str]:
-    """The fields of the error up to ReadyForQuery; empty if there is none."""
+    """Read messages up to ReadyForQuery; the fields of the error, or an empty dictionary if there is no error."""
     received, fields = b"", dict[str, str]()
     while True:
         select.select([line], [], [])
         if not (data := os.read(line, AT_ONCE)):
-            return fields  # libpq will notice
+            return fields  # the connection was closed, which libpq will notice
         received += data
         while len(received) > 4 and len(received) > (size := struct.unpack("!i", received[1:5])[0]):
             kind, body, received = received[:1], received[5 : size + 1], received[size + 1 :]
@@ -53,13 +56,13 @@ def run(session: Session, oid: int, values: Values, form: int, shown: str) -> Ou
         fields = {}
     finally:
         elapsed = session.watchdog.end(session.pid)
-    session.run("", quiet=True)  # so that libpq knows the state of the transaction
+    session.run("", quiet=True)  # shows libpq the state of the transaction
     source = " ".join(fields.get(name, "") for name in "FLR")
     return Outcome(shown, elapsed, "08006" if session.lost else fields.get("C", ""), fields.get("M", ""), source)
 
 
 def call(rng: random.Random, session: Session, calls: Calls, oracles: Oracles) -> Outcome:
-    """Call any function: with arguments of a statement, as text, or with random bytes in binary."""
+    """Call any function: with values like those of a statement, as text, or with random bytes, in binary."""
     function = rng.choice(calls.catalogue.functions)
     form = rng.choice((TEXT, TEXT, TEXT, BINARY))
     values: Values = [binary.value(rng) for _ in function.types]

@@ -1,4 +1,4 @@
-"""The work of honest users during the attacks: it succeeds, its results are right, and it runs no code of mallory's."""
+"""The work of honest users during the attacks: it must succeed with correct results, and run no code of mallory."""
 
 import random
 from collections import Counter
@@ -16,7 +16,8 @@ PATHS = (
     '"$user", public', "public", "mallory, pg_catalog, public", "mallory, public", "public, pg_catalog",
     "pg_catalog, public, mallory",
 )  # fmt: skip
-# The watchdog interrupts what takes too long: limits of the server count the time in which the machine stands still.
+# Sessions have no time limits of the server, which would include the time in which the machine does not run processes.
+# The watchdog interrupts statements that take too long.
 LIMITS = "RESET ALL"
 # Reads by roles that do not own the table: {t} is its name, {r} a regclass, {f} its feed, {o} the feed's owner.
 READS = (
@@ -58,9 +59,10 @@ PLAIN = (
     "SELECT pg_catalog.count(*) FROM {t} AS e WHERE e.{c} OPERATOR(pg_catalog.<) {low}",
     "SELECT * FROM {t} AS e WHERE e.{c} IS NULL",
 )  # fmt: skip
-# Results that are wrong because of mallory's changes to his own table, or correct. They depend on indexes and checks; a
-# plain SELECT a moment before may have found a table without them.
+# Functions that a plain SELECT may run, if the table has indexes or constraints with them. While mallory changes his
+# tables, the SELECT that was run for comparison may have found the table without these indexes and constraints.
 MAY_RUN = ("mallory.evil(", "mallory.evil_true(")
+# SQLSTATEs, or their beginnings, of errors that mallory's changes to his own tables may cause.
 EXPECTED = (
     "42", "55", "22", "23", "0A", "2B", "25", "27", "57014", "40", "53", "54", "38", "21", "P0", "3F", "3D", "09",
     "44",
@@ -92,7 +94,7 @@ class Honest:
         self.oracles.remember()
 
     def open(self, role: str) -> Session:
-        """A session, mostly the existing one, with or without a misleading path."""
+        """The existing session of the role, or sometimes a new one, with a search_path that may contain mallory."""
         session = self.sessions.get(role)
         if session is None or session.lost or self.rng.random() < 0.1:
             if session is not None:
@@ -156,18 +158,18 @@ class Honest:
                 self.complain("count", f"exact_count of {table} is {row[0]}, count(*) is {row[1]}", session, mallory)
 
     def read(self, session: Session, table: str, feed: str, mallory: Session) -> None:
-        got = self.delivered.setdefault(f"{session.role} {feed}", Counter())
+        delivered = self.delivered.setdefault(f"{session.role} {feed}", Counter())
         size = self.rng.choice(("", ", 2", ", 1000"))
         statement = f"SELECT n FROM public.feed_read('{feed}'::pg_catalog.text, NULL::alice.{table}{size})"
         for _ in range(40):
             rows = self.must(session, statement, mallory).rows
-            got.update(str(row[0]) for row in rows)
+            delivered.update(str(row[0]) for row in rows)
             if not rows:
                 break
-        twice = [number for number, times in got.items() if times > 1]
-        there = {str(row[0]) for row in self.world.admin.execute(f"SELECT n FROM alice.{table}".encode())}
-        if twice or there != set(got):
-            wrong = f"twice {twice}, missing {there - set(got)}, made up {set(got) - there}"
+        twice = [number for number, times in delivered.items() if times > 1]
+        stored = {str(row[0]) for row in self.world.admin.execute(f"SELECT n FROM alice.{table}".encode())}
+        if twice or stored != set(delivered):
+            wrong = f"twice {twice}, missing {stored - set(delivered)}, made up {set(delivered) - stored}"
             self.complain("feed", f"{feed} of {session.role}: {wrong}", session, mallory)
 
     def make_feed(self, session: Session, mallory: Session) -> None:
@@ -215,14 +217,14 @@ class Honest:
         return [relation for relation in existing if relation.name in readable or self.rng.random() < 0.2]
 
     def run_plain(self, session: Session, relation: Relation, mallory: Session) -> set[str]:
-        """Functions of mallory's that a plain SELECT runs, including those folded at first use in a new session."""
+        """Functions of mallory that a plain SELECT runs, here or in a new session, which simplifies expressions."""
         self.oracles.check_log(mallory, session.pid)
         fresh = self.world.session(session.role)
         ran: set[str] = set()
-        for each in (fresh, session):
-            each.run("SET lock_timeout = '30ms'")
-            self.select(each, relation)
-            ran.update(self.oracles.check_log(mallory, each.pid))
+        for selecting in (fresh, session):
+            selecting.run("SET lock_timeout = '30ms'")
+            self.select(selecting, relation)
+            ran.update(self.oracles.check_log(mallory, selecting.pid))
         fresh.close()
         return ran
 
@@ -236,7 +238,7 @@ class Honest:
     def compare_read(
         self, session: Session, relation: Relation, read: str, allowed: set[str], mallory: Session
     ) -> None:
-        """Read by the extension, in a transaction with a savepoint that survives an error."""
+        """Read by the extension, after a savepoint, so that the transaction continues after an error."""
         session.run("SAVEPOINT s")
         statement = (
             read.replace("{t}", relation.name).replace("{r}", f"{quote(relation.name)}::pg_catalog.regclass")

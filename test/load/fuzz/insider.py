@@ -1,4 +1,4 @@
-"""The role that installed the extension: no superuser, but it may write into the state, as pg_restore does."""
+"""The role that installed the extension. This role is not a superuser, but may write the state, as pg_restore does."""
 
 import random
 from dataclasses import replace

@@ -32,7 +32,7 @@ class Log:
         self.rest = ""
 
     def read(self) -> tuple[list[Run], list[str]]:
-        """Runs since the last call, and complaints."""
+        """Runs of mallory's functions by other roles since the last call, and messages about crashes and leaks."""
         with self.path.open("rb") as file:
             file.seek(self.offset)
             data = file.read()

@@ -1,4 +1,4 @@
-"""Invariants that hold whatever mallory does."""
+"""Invariants that must hold whatever mallory does."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,15 +10,15 @@ from load.fuzz.settings import WATCHED
 from load.fuzz.world import World
 
 SLOW_SECONDS = 2.0
-TIMED_OUT_SECONDS = 0.9  # a server timeout after a longer time was not set on purpose
+TIMED_OUT_SECONDS = 0.9  # a timeout after a longer time means that the call was slow: 1 ms or 20 ms are set on purpose
 # Internal errors that the server itself raises for actions of a role on its own objects: the beginning of the
 # statement, and the message with its source.
 INTERNAL_ALLOWED = (
-    # multirange_recv() trusts the number of ranges that it receives
+    # multirange_recv() does not check the number of ranges that it receives
     ("", r"invalid memory alloc request size .*mcxt\.c"),
-    # jsonb_recv() raises it for unknown input
+    # jsonb_recv() raises this error for an unknown version
     ("", r"unsupported jsonb version number \d+ \(jsonb\.c"),
-    # PREPARE p AS SELECT NULL::t; DROP TABLE t; EXECUTE p: a plan is not tied to the types that it names
+    # PREPARE p AS SELECT NULL::t; DROP TABLE t; EXECUTE p: a plan does not depend on the types that it contains
     ("EXECUTE ", r"cache lookup failed for type \d+ \((tupdesc|lsyscache)\.c"),
     # SELECT * FROM f(NULL::t) while another session drops t: the parser, which has not locked t, wants to report that a
     # function in FROM has an unsupported return type, and no longer finds its name
@@ -133,7 +133,7 @@ class Oracles:
             self.world.fail("time", f"{how}: {outcome.statement[:500]}", session)
 
     def check_log(self, session: Session, own: int | None = None) -> list[str]:
-        """Nobody but mallory ran his functions, except the session of this process, whose runs are returned."""
+        """Record a failure if another role than mallory ran his functions. Runs of the process ``own`` are returned."""
         runs, complaints = self.world.log.read()
         for complaint in complaints:
             self.world.fail("log", complaint, session, key=generalised(complaint))
@@ -145,7 +145,7 @@ class Oracles:
 
 
 def made_before(session: Session, outcome: Outcome) -> list[str]:
-    """Earlier statements that a statement may depend on although it names no function itself."""
+    """Earlier statements that a statement may execute although it contains no call itself."""
     uses = ("FETCH", "EXECUTE", "CLOSE", "COMMIT")
     if not outcome.statement.startswith(uses) and "mallory." not in outcome.statement:
         return []

@@ -29,9 +29,9 @@ class Result:
 
 def reproduction(failure: Failure) -> list[str]:
     omitted = len(failure.statements) - LAST_STATEMENTS
-    lines = [f"    -- {omitted} statements before are left out; the seed gives them again"] if omitted > 0 else []
+    lines = [f"    -- {omitted} earlier statements are omitted; the seed repeats them"] if omitted > 0 else []
     for statement in failure.statements[-LAST_STATEMENTS:]:
-        more = f"... /* {len(statement)} letters */" if len(statement) > MOST_LETTERS else ""
+        more = f"... /* {len(statement)} characters */" if len(statement) > MOST_LETTERS else ""
         lines.append(f"    {statement[:MOST_LETTERS]}{more};")
     return lines
 
@@ -44,13 +44,13 @@ def show(result: Result) -> str:
         f"{len(result.called)} of {result.offered} functions, operators, casts and types called",
         f"calls by outcome: {counted(result.outcomes)}",
         f"others: {counted(result.honest)}",
-        f"functions of mallory's ran {result.evil_runs} times",
+        f"functions of mallory ran {result.evil_runs} times",
     ]
     if never := [name for name in result.functions if name not in result.called]:
         shown.append(f"never called: {', '.join(never)}")
     for failure in result.failures[:MOST_FAILURES]:
         shown += [f"FAILURE ({failure.oracle}): {failure.text}", *reproduction(failure)]
     if len(result.failures) > MOST_FAILURES:
-        shown.append(f"and {len(result.failures) - MOST_FAILURES} failures more")
+        shown.append(f"and {len(result.failures) - MOST_FAILURES} more failures")
     shown.append("FAILED" if result.failures else "passed: no crash, no right gained, nothing of others changed")
     return "\n".join(shown) + "\n"

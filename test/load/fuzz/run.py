@@ -1,4 +1,4 @@
-"""Sessions of mallory's, one after the other, with turns of the others in between."""
+"""Sessions of mallory, one after the other. Between his statements, the other roles have turns."""
 
 import random
 import time
@@ -81,12 +81,12 @@ class Mallory:
             self.say(self.rng.choice(wraps.TRANSACTIONS))
 
     def make_call(self) -> None:
-        """Make one call, in as many statements as it needs; or execute one that was prepared before recent changes."""
+        """Make one call, which may take several statements, or execute a call that was prepared before some changes."""
         if self.prepared and self.rng.random() < 0.05:
             self.say(f"EXECUTE {self.rng.choice(self.prepared)}", is_call=True)
             return
         call = self.calls.any()
-        sets = "reader_batch_query" in call  # sets planner settings for the rest of the transaction
+        sets = "reader_batch_query" in call  # this function sets planner settings for the rest of the transaction
         for statement in wraps.wrapped(self.rng, call):
             if not self.say(statement, is_call=not (sets or statement.startswith("CLOSE"))).ok:
                 break
@@ -104,7 +104,7 @@ class Mallory:
                     self.say("ROLLBACK TO s")
 
     def turn(self) -> None:
-        """Let the others work while mallory holds something, or changes his tables at the same time."""
+        """Let the other roles work while mallory has an open transaction, or changes his tables."""
         if self.rng.random() < 0.4:
             self.honest.stormy = True
             with Storm(self.world, self.oracles, self.values):
@@ -133,7 +133,7 @@ class Mallory:
         if not self.session.lost and not self.session.idle:
             self.say("ROLLBACK")
         self.honest.turn(self.session)
-        # The installer of the SQL edition may do anything to it.
+        # In the SQL edition, the installer owns all objects, and may change them.
         if self.rng.random() < 0.4 and not self.session.lost and self.world.edition == "c":
             self.insider.turn(self.oracles, self.honest, self.session)
         self.oracles.check_log(self.session)

@@ -23,7 +23,7 @@ MOST_ROWS = 5000
 @dataclass(frozen=True)
 class Outcome:
     statement: str
-    seconds: float  # without the time in which it was ready to run and other processes had the processor
+    seconds: float  # without the time in which the server process waited for a processor
     state: str = ""  # SQLSTATE, or empty
     message: str = ""
     source: str = ""  # file and function of the server that raised the error
@@ -43,13 +43,16 @@ def seconds_in_queue(pid: int) -> float:
 
 
 class Watchdog:
-    """Interrupts, then ends, a session whose statement takes too long. A machine that stands still takes no time."""
+    """Interrupts, then ends, a session whose statement takes too long.
+
+    Time in which the machine runs no process at all is not counted.
+    """
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.looked, self.lost = time.monotonic(), 0.0  # when it looked last; seconds in which nothing ran
+        self.looked, self.lost = time.monotonic(), 0.0  # time of the last check; seconds in which no process ran
         self.began: dict[int, float] = {}
-        self.queued: dict[int, float] = {}  # pid -> the time when a long statement was noticed
+        self.queued: dict[int, float] = {}  # pid -> seconds in the queue at the first check of a statement
         self.ended = Event()
         self.thread = Thread(target=self._watch, daemon=True)
         self.thread.start()
@@ -88,7 +91,7 @@ class Watchdog:
 
 @dataclass
 class Session:
-    """A connection of a role's, by the simple protocol unless parameters are given."""
+    """A connection of a role. Statements use the simple protocol, unless parameters are given."""
 
     role: str
     connection: psycopg.Connection[tuple[object, ...]]

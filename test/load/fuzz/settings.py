@@ -25,8 +25,8 @@ CHOICES = {
     "extra_float_digits": ("-15", "3", "0"),
     "bytea_output": ("escape", "hex"),
     "xmlbinary": ("hex", "base64"),
-    # debug5 is left out: with it a cancel takes effect inside the cleanup of a subtransaction, which ends the session
-    # (FATAL).
+    # debug5 is omitted: with debug5, a cancel request takes effect within the cleanup of a subtransaction, which ends
+    # the session (FATAL).
     "client_min_messages": ("error", "debug4", "notice"),
     "client_encoding": ("latin1", "sql_ascii", "utf8", "euc_jp"),
     "synchronous_commit": ("off", "on", "local", "remote_apply"),
@@ -66,8 +66,7 @@ CHOICES = {
     "idle_in_transaction_session_timeout": ("0",),
     "max_stack_depth": ("'100kB'",),
 }  # fmt: skip
-# Settings that no call may change; the server itself reports the others to clients. make_durable() changes
-# synchronous_commit on purpose.
+# Settings that no call may change. make_durable() changes synchronous_commit on purpose.
 WATCHED = sorted(
     {name for name in CHOICES if name.islower() and "." not in name}
     - {"force_parallel_mode", "debug_parallel_query", "create_role_self_grant", "synchronous_commit",

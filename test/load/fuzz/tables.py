@@ -1,8 +1,8 @@
-"""Tables of mallory's: plain tables to read, and odd tables of every kind.
+"""Tables of mallory: plain tables to read, and odd tables of every kind.
 
-tables.sql has their statements. A line before them has the name of the feed, the column if it is not id, and the
-relation if it is not mallory.NAME. In the statements, {t} stands for the relation. If they end with an INSERT, it fills
-the table.
+tables.sql contains the statements that create each table. The line above them has the name of the feed, the column by
+which the table is read (if it is not id), and the relation (if it is not mallory.NAME). In the statements, {t} stands
+for the relation. If the last statement is an INSERT, this statement fills the table.
 """
 
 import random
@@ -46,7 +46,7 @@ def tables() -> Iterator[Table]:
 ALL = tuple(tables())
 KEYS = next(table for table in ALL if table.relation.feed == "keys")
 
-# Whatever else has an oid.
+# Other values of type regclass: OIDs of no object, and objects that are not tables of mallory.
 ODD_RELATIONS = (
     "0", "4294967295", "1", "16384", "'pg_catalog.pg_class'", "'pg_catalog.pg_proc'", "'pg_catalog.pg_database'",
     "'pg_catalog.pg_authid'",

@@ -113,14 +113,14 @@ class Relation:
 class Values:
     rng: random.Random
     tables: list[Relation]
-    odd: list[str]  # values of type regclass that are not honest tables
+    odd: list[str]  # values of type regclass that are not among the tables
     focus: Relation = field(init=False)
 
     def __post_init__(self) -> None:
         self.look_elsewhere()
 
     def look_elsewhere(self) -> None:
-        """Choose another table for the next call: mostly one of mallory's."""
+        """Choose another table for the next call, mostly a table of mallory."""
         self.focus = self.own(self.rng) if self.rng.random() < 0.85 else self.rng.choice(self.tables)
 
     def own(self, rng: random.Random) -> Relation:
@@ -168,7 +168,7 @@ class Values:
         ))  # fmt: skip
 
     def tstzrange(self) -> str:
-        """Bounds that may be open, infinite, or reversed."""
+        """A range whose bounds may be open, infinite, or in the wrong order."""
         low, high = (self.rng.choice(("", *TIMES)) for _ in range(2))
         if self.rng.random() < 0.15:
             return "'empty'::tstzrange"
@@ -195,7 +195,7 @@ class Values:
         return f"{quote(text % names if '%(' in text else text)}::text"
 
     def regclass(self) -> str:
-        """Mostly the table; sometimes another object, or an OID of no object."""
+        """Mostly the table of the call; sometimes another object, or an OID of no object."""
         chance = self.rng.random()
         if chance < 0.7:
             return f"{quote(self.focus.name)}::regclass"

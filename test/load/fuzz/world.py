@@ -1,4 +1,4 @@
-"""A server with the extension, honest roles with feeds and counts, and a hostile one."""
+"""A server with the extension, honest roles with feeds and counts, and a hostile role."""
 
 import random
 from collections import Counter
@@ -62,7 +62,7 @@ ALICE = (
 )
 READER = ("SELECT public.feed_create('mine', 'alice.events')", "SELECT public.feed_create('numbers', 'alice.numbers')")
 QUIET = ("SET search_path = pg_catalog, pg_temp", "SET client_min_messages = error", "SET lock_timeout = '60s'")
-# Privileges that DROP OWNED removed.
+# The schema and the privileges of mallory, which DROP OWNED removes between sessions.
 MALLORY = (
     "CREATE SCHEMA IF NOT EXISTS mallory AUTHORIZATION mallory",
     "GRANT USAGE ON SCHEMA mallory TO PUBLIC",

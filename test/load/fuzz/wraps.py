@@ -1,10 +1,10 @@
-"""The ways of making a call: plain, in a block that catches errors, by a cursor, prepared, from within a query."""
+"""The ways to make a call: plain or within a query, in a block that catches errors, by a cursor, prepared."""
 
 import random
 
 from load.fuzz.values import quote
 
-# An internal error must not get lost when it is caught.
+# A block that catches errors. An internal error is logged, since the client does not get it.
 CAUGHT = """BEGIN EXECUTE {text}; EXCEPTION WHEN OTHERS THEN
 IF SQLSTATE OPERATOR(pg_catalog.=) 'XX000'::pg_catalog.text THEN
 RAISE LOG 'fuzz: internal error %', SQLERRM; END IF; END"""

@@ -1,1 +1,1 @@
-"""Hours of load, in pieces: each row must come once to each reader, and nothing may grow."""
+"""Hours of load, in pieces: each reader must get each row once, and latency, state and memory must not grow."""

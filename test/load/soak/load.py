@@ -1,4 +1,4 @@
-"""Writers at a rate, owners that change the tables meanwhile, and a count."""
+"""Writers at a given rate, an owner who changes the tables, and a count."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +15,7 @@ from world.sql import numbers
 from world.writers import Writer, check_count
 
 TRIES = 60  # number of tries to lock a table while others write
-FOLDED = 60  # calls of exact_count, one a second, between two folds, and two comparisons with count(*)
+FOLDED = 60  # calls of exact_count, one a second, from one fold and comparison with count(*) to the next
 STATEMENTS = (
     "DROP INDEX IF EXISTS soaked",
     "ALTER TABLE s_uuid DROP COLUMN IF EXISTS extra",
@@ -36,7 +36,10 @@ class Paced(Writer):
     world: SoakWorld
 
     def kinds(self) -> list[Callable[[], None]]:
-        """Transactions that stay open keep an owner from changing the table, and everybody waits behind him."""
+        """The kinds of transactions: only brief ones while an owner changes a table.
+
+        The owner would wait for a transaction that stays open, and all other sessions would wait for the owner.
+        """
         brief = [self.row, self.row, self.several, self.savepoints, self.undone, self.finish]
         return brief if self.world.changing.is_set() else [*brief, self.blocks, self.two_phase, self.long]
 
@@ -52,7 +55,7 @@ class Bursts(Partitioner, OwnerRole):
     def work(self) -> None:
         self.region = max(self.region, self.lane // LANES * 10_000)
         with self.begin() as connection, connect(self.world.superuser) as vacuum:
-            # While the owner waits for a table, all others wait behind him.
+            # While the owner waits for a lock, all other sessions that use the table wait, too.
             connection.execute("SET lock_timeout = '150ms'")
             while not self.world.stop.wait(self.world.every):
                 self.world.changing.set()
@@ -73,7 +76,7 @@ class Bursts(Partitioner, OwnerRole):
                     break
 
     def detach(self, connection: Connection, name: str) -> None:
-        """Rows of a detached partition need not have come, but not twice: a minute is enough for most readers."""
+        """Detach a partition, whose rows most readers have got by then. Readers need not get the rows any more."""
         with transaction(connection):
             connection.execute(f"ALTER TABLE s_parts DETACH PARTITION {name}".encode())
             self.world.ledger.leave("s_parts", numbers(connection, f"SELECT token FROM {name}"))

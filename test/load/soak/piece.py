@@ -1,4 +1,4 @@
-"""One piece of a soak: the server of the last piece continues, and at the end every row is checked."""
+"""One piece of a soak: the server of the previous piece is started again, and at the end every row is checked."""
 
 import json
 import signal
@@ -36,7 +36,7 @@ SETTINGS = OF_STRESS | {
     "max_wal_size": "1GB",
     "wal_keep_size": "0",
 }
-CALM, HELD = 1 / 6, 2 / 3  # shares of a piece: before the disturbances, and the longest that a transaction is held open
+CALM, HELD = 1 / 6, 2 / 3  # shares of a piece: the time before disturbances; the maximum time of an open transaction
 RESTARTS = (signal.SIGINT, signal.SIGQUIT)  # fast, immediate
 
 
@@ -99,21 +99,23 @@ def close_books(world: SoakWorld) -> None:
 
 
 def take_over(world: SoakWorld) -> None:
-    """Find the rows that an interrupted piece has committed without recording them: they are in the tables."""
+    """Record rows that an interrupted piece has committed but not recorded: these rows are in the tables."""
     with connect(world.superuser) as connection:
         for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
             connection.execute(f"ROLLBACK PREPARED '{gid}'".encode())
     for table in TABLES:
         recorded = tokens_in(world.files.file("committed", table))
-        # Rows that left with a partition had been committed, too.
-        left = tokens_in(world.files.file("gone", table))
-        missing = np.setdiff1d(np.concatenate([rows_there(world, table), left]), recorded)
+        # Rows of detached partitions had been committed, too.
+        gone = tokens_in(world.files.file("gone", table))
+        missing = np.setdiff1d(np.concatenate([rows_there(world, table), gone]), recorded)
         lanes = missing >> LANE_BITS
         put(world.files.file("committed", table), missing[lanes // LANES == world.piece - 1].tolist())
 
 
 def compare(due: Tokens, committed: Tokens, delivered: Tokens) -> dict[str, int]:
-    """Statistics of one reader's rows of one table; disordered: before an earlier transaction of the same writer.
+    """Statistics of the rows of a table that a reader got.
+
+    ``disordered``: the number of rows that came after a row of a later transaction of the same writer.
 
     >>> compare(np.array([1, 2]), np.array([1, 2, 3]), np.array([2, 2, 9]))
     {'due': 2, 'delivered': 3, 'lost': 1, 'repeated': 1, 'foreign': 1, 'disordered': 0}
@@ -132,17 +134,17 @@ def check(world: SoakWorld, kept: Sequence[Kept]) -> list[dict[str, Any]]:
     for table in TABLES:
         there = rows_there(world, table)
         committed = tokens_in(world.files.file("committed", table))
-        gone = np.setdiff1d(np.fromiter(world.files.gone[table], np.int64), there)  # a DETACH may have been undone
+        gone = np.setdiff1d(np.fromiter(world.files.gone[table], np.int64), there)  # DETACH may have been rolled back
         due = np.setdiff1d(committed, gone)
         if not np.array_equal(np.sort(there), due):
             world.problem(f"{table} has other rows than its writers committed")
-        got: dict[str, list[Tokens]] = {}
+        delivered: dict[str, list[Tokens]] = {}
         for reader in kept:
             if table in reader.tables:
-                got.setdefault(reader.kind, []).append(reader.delivered(table))
-        for kind, parts in got.items():
-            line = compare(due, committed, np.concatenate(parts))
-            line["disordered"] *= len(parts) == 1  # workers share the rows of a writer
+                delivered.setdefault(reader.kind, []).append(reader.delivered(table))
+        for kind, arrays in delivered.items():
+            line = compare(due, committed, np.concatenate(arrays))
+            line["disordered"] *= len(arrays) == 1  # several workers share the rows of a writer
             lines.append({"reader": kind, "table": table, **line})
             if wrong := {name: line[name] for name in ("lost", "repeated", "foreign", "disordered") if line[name]}:
                 world.problem(f"{kind} of {table}: {wrong}")
@@ -198,7 +200,7 @@ def shown(folder: Path, piece: dict[str, Any]) -> str:
 
 
 def run_soak(seconds: float, rate: int | None, held: float, edition: str, folder: Path | None) -> bool:
-    """Run the first piece of a soak, or the next one of the soak in the folder; True if nothing is wrong."""
+    """Run the first piece of a soak, or the next piece of the soak in the folder; True if there are no problems."""
     server = find_installation()
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="soak-", dir=temporary_folder(service_account())))
@@ -207,7 +209,9 @@ def run_soak(seconds: float, rate: int | None, held: float, edition: str, folder
     state = {"rate": 2000} | diary(folder) | ({"rate": rate} if rate else {})
     replace(folder / "soak.json", state)
     if state["server"] != server.version:
-        raise InorderError(f"{folder} is of PostgreSQL {state['server']}, and PG_CONFIG of {server.version}")
+        raise InorderError(
+            f"the soak in {folder} ran on PostgreSQL {state['server']}; PG_CONFIG selects {server.version}"
+        )
     click.echo(f"{folder}: piece {len(state['pieces']) + 1}, {state['rate']} rows a second", err=True)
     piece = run_piece(server, folder, seconds, held)
     click.echo(shown(folder, piece))

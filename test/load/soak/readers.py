@@ -1,4 +1,4 @@
-"""Readers of five kinds. The rows of each are in a file, whose length is stored together with its position."""
+"""Readers of five kinds. Each reader appends its rows to a file, and stores the file's length with its position."""
 
 import json
 import re
@@ -75,7 +75,7 @@ class Kept(Plain):
 
 
 class NewConnection(Kept):
-    """A connection for each poll, of a role that may read the tables and nothing else."""
+    """A reader with a new connection for each poll, as a role that may only read the tables."""
 
     owner = user = OWNER
     seconds = 1.0
@@ -134,16 +134,16 @@ class OwnPosition(Kept):
 
 
 class Tail(Kept):
-    """inorder tail --follow into a file. The delay of its rows is measured up to the saved position."""
+    """``inorder tail --follow`` into a file. Only rows before the saved position count for the measured delay."""
 
     tables = TABLES[:1]
     process: subprocess.Popen[bytes] | None = None
 
     def make_feeds(self, connection: Connection) -> None:
-        """It keeps its position in a file."""
+        """Create no feeds: the tool stores the position in a file."""
 
     def start_process(self, *options: str) -> subprocess.Popen[bytes]:
-        command = ["setpriv", "--pdeathsig", "KILL"]  # it ends with this process, however that ends
+        command = ["setpriv", "--pdeathsig", "KILL"]  # ends the tool when this process ends, in whatever way
         command += [sys.executable, "-m", "inorder", "tail", self.tables[0], "--position", "tail.position"]
         command += ["--dsn", make_conninfo(self.world.primary, user=MOVER), *options]
         folder = self.world.folder
@@ -157,14 +157,14 @@ class Tail(Kept):
             while not self.world.settled.wait(self.seconds):
                 code = self.process.poll()
                 assert code in (None, PASSES), f"inorder tail ended with {code}"
-                if code == PASSES:  # it had no connection yet when the server ended
+                if code == PASSES:  # the server ended before the tool had a connection
                     self.world.done["tail begun again"] += 1
                     self.process = self.start_process("--follow")
                 place = self.look(place)
             self.process.terminate()
             self.process.wait()
             self.process = self.start_process()
-            assert self.process.wait() == 0, "inorder tail does not come to the end"
+            assert self.process.wait() == 0, "inorder tail failed to read the remaining rows"
         finally:
             self.process.kill()
 

@@ -1,4 +1,4 @@
-"""Curves over the hours: samples of readers, statements, tables and processes, and how they are shown."""
+"""Curves over the hours of a soak, from samples of readers, statements, tables and processes."""
 
 import json
 import os
@@ -18,8 +18,7 @@ from load.soak.world import TABLES, SoakWorld
 from world.role import Role
 from world.tables import MOVER, OWNER
 
-# A curve is flat if its last value is at most this many times its first one. The same holds for a poll under a
-# transaction that is held open.
+# A curve is flat if it is at most this many times its first value, at the end and under a transaction held open.
 FLAT = 2.0
 CURVES = {
     "rows": ("Rows", "rows a second"),
@@ -59,13 +58,13 @@ Sample = dict[str, Any]
 
 
 def cpu_seconds(process: int) -> float:
-    """The CPU time of a process: utime and stime, the 14th and 15th field of stat."""
+    """The CPU time of a process: utime and stime, the 14th and 15th fields of /proc/PID/stat."""
     fields = stat_of(process)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def own_megabytes(process: int) -> float:
-    """Memory that a process shares with no other: without the server's buffers."""
+    """Private memory of a process, without the server's shared buffers."""
     lines = (PROC / str(process) / "status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon"))
 
@@ -132,7 +131,7 @@ class Sampler(Role):
         processes |= {r.name: r.process.pid for r in self.readers if isinstance(r, Tail) and r.process}
         cpu, memory = {}, {}
         for name, pid in (processes | {"this program": os.getpid()}).items():
-            with suppress(OSError, StopIteration):  # it ended meanwhile
+            with suppress(OSError, StopIteration):  # the process has ended
                 used, (last_pid, before) = cpu_seconds(pid), self.cpu.get(name, (0, 0.0))
                 self.cpu[name] = (pid, used)
                 memory[name] = round(own_megabytes(pid), 2)
@@ -151,7 +150,7 @@ class Trend:
 
     @property
     def grows(self) -> float:
-        """The growth of a curve, at the end or under a transaction that is held open."""
+        """How many times its first value a curve is, at the end or under a transaction held open."""
         return max(self.end, self.held or 0) / self.start if self.start else 1.0
 
 
@@ -160,7 +159,7 @@ def figure(value: float | None) -> str:
 
 
 def tenth(values: Sequence[float], last: bool) -> float:
-    """The median of one end of a curve.
+    """The median of the first or last tenth of a curve.
 
     >>> tenth([5.0, 1.0, 7.0], last=True), tenth([5.0] * 10 + [1.0] * 10, last=True)
     (7.0, 1.0)

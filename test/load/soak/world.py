@@ -1,6 +1,7 @@
-"""State that outlives a piece, in a folder: the server's data, the ledger, the readers' rows, the samples.
+"""State that pieces of a soak share, in a folder: the server's data, the ledger, the readers' rows, the samples.
 
-Tokens are stored in files, 8 bytes each, which bounds the memory, and lets all tokens be compared after any piece.
+Tokens are stored in files, 8 bytes each. The memory is therefore bounded, and all tokens can be compared after each
+piece.
 """
 
 import fcntl
@@ -27,7 +28,7 @@ from world.ledger import ROW_BITS, Ledger, Rows
 from world.world import World
 
 TABLES = ("s_uuid", "s_parts")  # tables of the stress test; one has partitions
-LANES = 1 << 20  # numbers of writers and of prepared transactions in one piece
+LANES = 1 << 20  # size of the range of lane numbers of one piece, for writers and prepared transactions
 PROBED = (1 << ROW_BITS + 2) - 1  # the first row of every fourth transaction of a writer is used to measure the delay
 
 Tokens = NDArray[np.int64]
@@ -47,7 +48,7 @@ def put(path: Path, tokens: Sequence[int], place: int | None = None) -> int:
 
 
 class KeptLedger(Ledger):
-    """The ledger of stress in files. It also limits the rate of writers, and tells readers how long rows took."""
+    """The ledger of the stress test, in files. The ledger also limits the rate of writers, and measures delays."""
 
     def __init__(self, folder: Path, rate: float) -> None:
         super().__init__()
@@ -97,11 +98,11 @@ class KeptLedger(Ledger):
 class SoakWorld(World):
     folder: Path = Path()
     piece: int = 0
-    before: float = 0.0  # seconds of soak in the pieces before it
+    before: float = 0.0  # seconds of the earlier pieces
     began: float = field(default_factory=time.monotonic)
     act: str = "calm"
     every: float = 60.0  # seconds between two bursts of DDL
-    changing: Event = field(default_factory=Event)  # transactions are to be short
+    changing: Event = field(default_factory=Event)  # set while an owner changes a table: transactions must be short
 
     def __post_init__(self) -> None:
         self.lanes = itertools.count(1 + self.piece * LANES)
@@ -139,7 +140,7 @@ class KeptCluster(Cluster):
 
 
 def diary(folder: Path) -> dict[str, Any]:
-    """The command of a soak, and the findings after each piece: ``clean`` if the last one came to its end."""
+    """The options of a soak, and the results of its pieces. ``clean``: true if the last piece was not interrupted."""
     state: dict[str, Any] = json.loads((folder / "soak.json").read_text())
     return state
 

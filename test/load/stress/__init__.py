@@ -1,1 +1,1 @@
-"""Writers, readers of every kind, counts and disturbances at once: nothing lost, nothing twice."""
+"""Writers, readers of every kind, counts and disturbances at once: no row may be lost or delivered twice."""

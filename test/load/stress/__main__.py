@@ -47,26 +47,26 @@ def run_parts(
 @click.command()
 @option("--seconds", default=40.0, type=click.FloatRange(1, 3600), help="How long the writers write.")
 @option("--rounds", default=3, type=click.IntRange(1, 1000), help="How many rounds, each on new servers.")
-@option("--edition", type=click.Choice(list(EDITIONS)), default="c", help="Which edition.")
-@option("--part", "parts", type=click.Choice(PARTS), multiple=True, default=PARTS[:2], help="Which parts.")
-@option("--short", is_flag=True, help="No crash, no promotion, no restore.")
-@option("--clock", is_flag=True, help="Set the clock of the servers by up to 20 seconds, about every second.")
-@option("--pooler", type=click.Choice(MODES), help="Let readers go through PgBouncer in this mode; implies --short.")
-@option("--asynchronous", is_flag=True, help="Only copies by changes: writers commit asynchronously, and the server is "
-        "killed between batch and rows.")  # fmt: skip
-@option("--seed", type=int, help="Of the first round's randomness; by default another one each time.")
-@option("--for", "length", type=duration(10), help="Instead of rounds, a soak: readers of five kinds for so long.")
-@option("--rate", type=count(1, 100_000), help="Rows a second of a soak.  [default: 2000, or that of the piece before]")
-@option("--held", default="1h", type=duration(1), help="How long a transaction is idle, at most two thirds of a soak.")
-@option("--resume", "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Go on with the soak "
-        "in this folder, by default for an hour. A new one is made in TMPDIR, and its name printed.")  # fmt: skip
+@option("--edition", type=click.Choice(list(EDITIONS)), default="c", help="C extension, or SQL edition.")
+@option("--part", "parts", type=click.Choice(PARTS), multiple=True, default=PARTS[:2], help="Parts to run.")
+@option("--short", is_flag=True, help="Omit crashes, promotion and restore.")
+@option("--clock", is_flag=True, help="Change the clock of the servers by up to 20 seconds, about every second.")
+@option("--pooler", type=click.Choice(MODES), help="Connect readers through PgBouncer in this mode; implies --short.")
+@option("--asynchronous", is_flag=True, help="Only test copies by changes: writers commit asynchronously, and the "
+        "server is killed between a batch and its rows.")  # fmt: skip
+@option("--seed", type=int, help="Seed of the first round.  [default: random]")
+@option("--for", "length", type=duration(10), help="Instead of rounds, run a soak of this duration.")
+@option("--rate", type=count(1, 100_000), help="Rows a second of a soak.  [default: as the previous piece, or 2000]")
+@option("--held", default="1h", type=duration(1), help="Time of an idle transaction, at most two thirds of a piece.")
+@option("--resume", "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Continue the soak "
+        "in this folder, by default for an hour. Without it, a new folder is created in TMPDIR.")  # fmt: skip
 def main(
     seconds: float, rounds: int, edition: str, parts: tuple[str, ...], short: bool, clock: bool, pooler: str | None,
     asynchronous: bool, seed: int | None, length: float | None, rate: int | None, held: float, folder: Path | None,
 ) -> None:  # fmt: skip
-    """Writers, readers of every kind, counts and a standby at once. Exit code 1 if a row was lost or came twice."""
-    for each in SIGNALS:  # in the background, too, where a shell ignores SIGINT
-        signal.signal(each, signal.default_int_handler)
+    """Run writers, readers of every kind, counts and a standby. Exit code 1 if a row is lost or delivered twice."""
+    for interrupt in SIGNALS:  # a shell ignores SIGINT for programs in the background
+        signal.signal(interrupt, signal.default_int_handler)
     if length is not None or folder is not None:
         sys.exit(0 if run_soak(length or 3600.0, rate, held, edition, folder) else 1)
     around = Around(clock, pooler)

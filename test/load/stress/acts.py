@@ -1,4 +1,4 @@
-"""The last parts of the long form: a standby is promoted under load, and a dump is restored elsewhere."""
+"""The last parts of the long form: a standby is promoted under load, and a dump is restored into another server."""
 
 import tempfile
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ UNREAD_ROWS = 400
 class Stage:
     primary: Cluster
     young: Cluster
-    standby: Standby  # to be promoted; readers are there if the edition can read on one
+    standby: Standby  # the standby to promote; readers use it if the edition supports reads on a standby
     clock: SetClock | None = None
     is_later: bool = False
     is_promoted: bool = False
@@ -42,7 +42,7 @@ class Stage:
             self.standby.catch_up()
 
     def check_promotion(self, world: World, readers: list[Reader]) -> None:
-        """Every position that a reader stores must have been refused once: none may be accepted silently."""
+        """Every position that a reader stores must have been refused once after the promotion."""
         for reader in readers:
             if isinstance(reader, Stateless) and not all(reader.asked.values()):
                 silent = [table for table, times in reader.asked.items() if not times]
@@ -72,7 +72,7 @@ def promote(world: World, stage: Stage, seconds: float) -> None:
 
 
 def keep_prepared(world: World, standby: Standby) -> None:
-    """Transactions whose second phase was lost wait for it again."""
+    """Add prepared transactions whose second phase was lost to those that wait for a second phase."""
     with connect(standby.dsn) as connection:
         for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
             if rows := world.lanes_prepared.get(str(gid)):
@@ -122,7 +122,10 @@ def copy_database(world: World, stage: Stage) -> None:
 
 
 def expect_refusal(world: World, connection: Connection, table: str) -> None:
-    """No row is read or written before somebody accepts the restore; generated numbers are new, and can be written."""
+    """Check that no row can be read or written before feed_rebase() is called.
+
+    Rows with generated numbers can be written, because these numbers are generated anew during the restore.
+    """
     insert = f"INSERT INTO {table} (region, token) VALUES (0, 0)"
     for attempt in (f"SELECT FROM feed_read('all rows {table}', null::{table})", *[insert] * (table not in GENERATED)):
         try:
@@ -138,7 +141,10 @@ def highest(readers: list[Reader], table: str) -> int:
 
 
 def settle(reader: Reader) -> None:
-    """Repair a reader after feed_rebase(), as the manual says for its kind: generated numbers are new ones."""
+    """Repair a reader after feed_rebase(), as the manual describes for each kind of reader.
+
+    Generated numbers have changed: readers of these tables begin again.
+    """
     if isinstance(reader, Stateless):
         reader.servers = ["primary"]
         reader.connect()

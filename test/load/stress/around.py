@@ -1,4 +1,4 @@
-"""Surroundings of the primary in a round: a clock that is set repeatedly, and a pooler between readers and server."""
+"""Options of a round: a clock that is set repeatedly, and a pooler between readers and server."""
 
 import tempfile
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from world.role import Role
 from world.tables import MOVER, OWNER
 from world.world import World
 
-# Seconds. PostgreSQL detects deadlocks by the clock: after a longer step it would do so with that delay.
+# Seconds. PostgreSQL detects deadlocks by the clock: after a step back, a deadlock is detected later by this time.
 STEPS = (-20, -3, 0, 3, 20)
 LAST = 60  # seconds after which a lease given under any of these steps has expired
-# Settings for a changing clock of the primary: a standby would otherwise wait for the time of a commit before a step
-# back.
+# Settings of a standby for a changing clock: with recovery_min_apply_delay, the standby would wait until its clock, set
+# back, reaches the time of a commit.
 WITHOUT_TIMES = {"recovery_min_apply_delay": "0", "wal_sender_timeout": "0", "wal_receiver_timeout": "0"}
 # As many sessions as the server allows, or so few that each transaction gets another session.
 POOLS = {
@@ -64,7 +64,7 @@ class Stepper(Role):
 
 @contextmanager
 def settable_clock() -> Iterator[SetClock]:
-    """Set the clock of each process that is started meanwhile."""
+    """Let the clock be set for each process that is started during the block."""
     with tempfile.TemporaryDirectory(prefix="inorder-stress-") as folder:
         Path(folder).chmod(0o755)
         clock = SetClock(Path(folder))

@@ -1,8 +1,8 @@
 """Changes of a table under load: copies that must equal the table.
 
-Writers use every kind of statement, and an owner changes the table. Readers are killed: they read whole batches or
-pieces, from a feed or a position of their own, also on a standby, and some write to another database. The copies of
-workers compare versions.
+Writers use every kind of statement, and an owner changes the table. Readers keep copies, and their sessions are killed.
+Readers read whole batches or pieces, from a feed or from a position of their own, also on a standby; some copies are
+outside the database. The copies of workers compare versions.
 """
 
 import random
@@ -35,14 +35,14 @@ READS = "query ~ 'feed_|changes_batch'"
 
 @dataclass
 class Reading(Run):
-    """A run whose server, if it crashes, is killed in the middle of reads; commits reach the disk much later."""
+    """A run whose server, if ``crashing``, is killed between a batch and its rows, and loses the last commits."""
 
     is_due: Event = field(default_factory=Event)  # a reader has requested a crash
-    last: int | None = None  # the thread of the reader that the crash will cut off
+    last: int | None = None  # the thread of the reader that the crash will interrupt
     wanted: Event = field(default_factory=Event)
 
     def begins(self, is_outside: bool) -> None:
-        """Begin a step of a reader. If a crash is due, all readers but one stop, so no other flush saves its work."""
+        """Begin a step of a reader. If a crash is due, all readers but one stop: no other reader may flush the WAL."""
         if self.is_due.is_set() and not (is_outside and self.last in (None, get_ident())):
             self.stop.wait()
         elif self.is_due.is_set():
@@ -59,7 +59,10 @@ class Reading(Run):
             self.stop.wait()
 
     def wait(self, seconds: float) -> None:
-        """Run until the end, or until a crash. The thread that starts a server must outlive it."""
+        """Wait until the end of the run, or kill the server, and start it again.
+
+        The server is started by this thread, because a server ends with the thread that started it.
+        """
         self.wait_for(seconds, "compared")
         if self.crashing is not None and not self.stop.is_set():
             self.is_due.set()
@@ -83,7 +86,7 @@ def resync(connection: Connection) -> None:
 
 @dataclass
 class Reader:
-    """Keeps a copy in one of the ways; changes taken in a transaction that fails are forgotten."""
+    """Keeps a copy in one of the ways. If a transaction fails, the copy is as it was before the transaction."""
 
     run: Reading
     feed: str
@@ -126,7 +129,7 @@ class Reader:
             self.copy = deepcopy(copy)  # the sink is elsewhere, and keeps the copy
             if number is not None:
                 self.run.has_rows()
-            if number is not None and rng.random() < 0.9:  # otherwise the batch comes again
+            if number is not None and rng.random() < 0.9:  # otherwise the batch is delivered again
                 connection.execute(FINISH, [self.feed, number])
             return number is not None
         connection.execute(SNAPSHOT)
@@ -142,7 +145,7 @@ class Reader:
 
 @dataclass
 class Worker(Reader):
-    """One of several workers with one sink, which accepts no older version than it has."""
+    """One of several workers with one sink. The sink ignores a row whose version is lower than the stored version."""
 
     sink_lock: Lock = field(default_factory=Lock)
     name: str = "w"
@@ -172,8 +175,8 @@ class Worker(Reader):
 def readers_of(run: Reading, standby: Standby | None) -> list[Reader]:
     sink = Worker(run, "workers", name="w0")
     more = [Worker(run, "workers", name=f"w{number}", sink_lock=sink.sink_lock) for number in (1, 2)]
-    for each in more:
-        each.copy = sink.copy
+    for worker in more:
+        worker.copy = sink.copy
     return [
         Reader(run, "whole"),
         Reader(run, "none", "kept"),
@@ -189,7 +192,7 @@ def settle(run: Reading, readers: list[Reader]) -> None:
     """Read all changes, after which each copy must equal the table."""
     rng = random.Random(0)
     with connect(run.dsn) as connection:
-        if not run.crashing:  # skipped after a crash: resync() would repair its damage to the copies
+        if not run.crashing:  # after a crash, resync() would hide its damage to the copies
             for name in connection.execute(b"SELECT gid FROM pg_prepared_xacts").fetchall():
                 connection.execute(f"ROLLBACK PREPARED '{name[0]}'".encode())
             resync(connection)
@@ -223,7 +226,7 @@ def run_changes(
             standby.start(SETTINGS)
         readers = readers_of(run, standby)
         work: list[Work] = [*[partial(write, run)] * 8, partial(kill, run, which=READS), *readers]
-        if not asynchronous:  # an owner's resync sets everything right
+        if not asynchronous:  # resync() of an owner would hide damage by a crash
             work.append(partial(own, run, repair=resync))
         cycles = max(1, round(seconds / CYCLE_SECONDS)) if asynchronous else 1
         for _ in range(cycles):

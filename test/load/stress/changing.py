@@ -1,4 +1,4 @@
-"""A table that writers change by every kind of statement, and its owner, while sessions are killed."""
+"""A table that writers change by every kind of statement, and that its owner alters, while sessions are killed."""
 
 import random
 import time
@@ -54,7 +54,7 @@ WRITES = (
     "INSERT INTO above SELECT generate_series(0, 9) ON CONFLICT DO NOTHING",
 )
 TRUNCATES = ("TRUNCATE t", "TRUNCATE t_0", "TRUNCATE t_1", "TRUNCATE above CASCADE")
-# Changes by an owner, after which feeds are to read the whole table; each is followed by its inverse.
+# Changes by an owner, after which feeds have to read the whole table. Each list ends with the inverse of the change.
 CHANGES = (
     ("ALTER TABLE t ALTER note TYPE varchar(60)", "ALTER TABLE t ALTER note TYPE text USING note || '!'"),
     ("ALTER TABLE t ADD COLUMN more int DEFAULT 7", "ALTER TABLE t DROP COLUMN more"),
@@ -96,7 +96,7 @@ class Run:
 
     def start(self, work: Sequence[Work]) -> list[Thread]:
         self.stop.clear()
-        threads = [Thread(target=self.guarded, args=[each, number]) for number, each in enumerate(work)]
+        threads = [Thread(target=self.guarded, args=[task, number]) for number, task in enumerate(work)]
         for thread in threads:
             thread.start()
         return threads
@@ -108,7 +108,7 @@ class Run:
             try:
                 work(rng)
             except psycopg.OperationalError:
-                self.note("killed")  # the session was
+                self.note("killed")  # the session was killed
                 self.stop.wait(0.02)
             except Exception as error:
                 self.faults.append(f"{type(work).__name__}: {type(error).__name__} {str(error)[:200]}")
@@ -122,7 +122,7 @@ def opened(server: Installation, edition: Edition, settings: dict[str, str]) -> 
         cluster.start(settings)
         edition.install(cluster.dsn)
         with connect(cluster.dsn) as connection:
-            if edition.user:  # the owner of the database owns the schema, and could replace what inorder stores
+            if edition.user:  # the owner of the schema could replace what inorder creates, and must be trusted
                 execute(connection, f"GRANT {edition.user} TO {INSTALLER}")
         with connect(edition.dsn(cluster.dsn)) as connection:
             execute(connection, TABLES)
@@ -148,7 +148,7 @@ def own(run: Run, rng: random.Random, repair: Callable[[Connection], None]) -> N
         execute(connection, "SET lock_timeout = '2s'")
         while not run.stop.wait(0.5 + rng.random() * 2):
             for statement in rng.choice(CHANGES):
-                # A partition is not attached again if a deadlock ended DETACH, or a change of type.
+                # ATTACH PARTITION fails if DETACH or a change of type was undone by a deadlock.
                 with suppress(*AGAIN, psycopg.errors.WrongObjectType, psycopg.errors.DatatypeMismatch):
                     execute(connection, statement)
                 run.stop.wait(rng.random() * 0.1)
@@ -157,7 +157,7 @@ def own(run: Run, rng: random.Random, repair: Callable[[Connection], None]) -> N
 
 
 def kill(run: Run, rng: random.Random, which: str) -> None:
-    """From time to time, end a session whose statement fulfils the condition."""
+    """From time to time, terminate a random session that fulfils the condition."""
     with connect(run.dsn) as connection:
         while not run.stop.wait(rng.random()):
             execute(

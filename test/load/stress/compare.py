@@ -1,4 +1,4 @@
-"""Compares the delivered rows with the committed ones, and tables and counts with both."""
+"""Compare the delivered rows with the committed rows, and the tables and their counts with both."""
 
 import random
 from collections import Counter
@@ -64,15 +64,15 @@ def deliveries(readers: Iterable[Reader]) -> list[Delivery]:
 
 
 def same_rows(world: World, table: str, a: Sequence[int], b: Sequence[int]) -> bool:
-    """Check for the same rows in the same order, without those of partitions that came and went.
+    """Check for the same rows in the same order, without rows of partitions that were detached or attached.
 
-    If nothing, or not always the same column, distinguishes the rows of a transaction, their order does not matter.
+    In a table of UNORDERED, the order of the rows of one transaction does not matter.
     """
     gone = world.ledger.gone[table]
-    first, other = [x for x in a if x not in gone], [x for x in b if x not in gone]
+    first, second = [x for x in a if x not in gone], [x for x in b if x not in gone]
     if table not in UNORDERED:
-        return first == other
-    return [x >> ROW_BITS for x in first] == [x >> ROW_BITS for x in other] and sorted(first) == sorted(other)
+        return first == second
+    return [x >> ROW_BITS for x in first] == [x >> ROW_BITS for x in second] and sorted(first) == sorted(second)
 
 
 def rows_there(connection: Connection, table: str) -> set[int]:
@@ -95,7 +95,7 @@ def note_waiting(world: World, readers: Sequence[Reader]) -> None:
         rows = (world.ledger.due(table) - set(delivery.tokens(table)) for table in delivery.tables)
         delivery.waiting = sum(map(len, rows))
         if delivery.waiting:
-            world.problem(f"{delivery.kind} waits for rows that are there: {missing(world, delivery)}")
+            world.problem(f"{delivery.kind} has not got committed rows: {missing(world, delivery)}")
 
 
 def line_of(world: World, delivery: Delivery) -> Line:

@@ -1,4 +1,4 @@
-"""A reader and the rows delivered to it: it polls, is refused now and then, and continues as the manual says."""
+"""A reader, and the rows delivered to it. If a poll is refused, the reader continues as the manual says."""
 
 import copy
 import threading
@@ -24,19 +24,19 @@ KEYED = "r_keyed"
 
 @dataclass(frozen=True)
 class Event:
-    """Rows that were delivered, or that will come again; ``number`` identifies their poll in the database, if any."""
+    """Rows that were delivered, or taken back because they come again; ``number`` identifies their poll in s_polls."""
 
     reader: str
     number: int | None
     table: str
     tokens: list[int]
     taken_back: frozenset[int] = frozenset()
-    batch: int | None = None  # the number by which a sink knows them
+    batch: int | None = None  # the number of the batch, which a sink stores
 
 
 @dataclass
 class Delivery:
-    """Rows delivered to one reader, in order; two readers that share a feed share one of these."""
+    """Rows delivered to one reader, in order; readers that share a feed share one delivery."""
 
     kind: str
     tables: tuple[str, ...] = TABLES
@@ -44,7 +44,7 @@ class Delivery:
     waiting: int = 0
     whole: bool = False  # all rows of a transaction come in one batch
     by_column: bool = False  # in the order of a column, where a table has one
-    ordered: bool = True  # False if two readers share it, or if a statement takes rows in any order
+    ordered: bool = True  # False if several readers share the delivery, or if a statement takes rows in any order
     keys: dict[int, int] = field(default_factory=dict)  # token -> value of the key by which workers divide a feed
     longest: float = 0.0
     polls: int = 0
@@ -61,7 +61,7 @@ class Delivery:
         return tokens
 
     def disordered(self, versions: dict[int, tuple[int, int]]) -> int:
-        """The number of rows that came before a row that their writer had committed earlier.
+        """The number of rows that came after a row that the same writer committed later.
 
         With an order column, a row of the same stream counts, too; in a divided feed, a row of the same key.
         """
@@ -75,12 +75,13 @@ class Delivery:
         return count + (self.disordered_streams(versions) if self.keys or (self.by_column and self.ordered) else 0)
 
     def split(self) -> int:
-        count, seen = 0, set[tuple[str, int]]()
+        """The number of transactions that came in more than one batch."""
+        count, earlier = 0, set[tuple[str, int]]()
         for event in self.events:
             if event.table in CALM:
-                numbers = {(event.table, token >> ROW_BITS) for token in event.tokens}
-                count += len(numbers & seen)
-                seen |= numbers
+                transactions = {(event.table, token >> ROW_BITS) for token in event.tokens}
+                count += len(transactions & earlier)
+                earlier |= transactions
         return count
 
     def disordered_streams(self, versions: dict[int, tuple[int, int]]) -> int:
@@ -104,7 +105,7 @@ class Reader(Role):
         self.drained = threading.Event()
         self.number = 0  # number of the last poll that the database knows
         self.was_promoted = False
-        self.unsure: Event | None = None  # the rows of that poll, until it is known whether it committed
+        self.unsure: Event | None = None  # the rows of the last poll, until it is known whether the poll committed
 
     def again(self) -> Self:
         twin = copy.copy(self)
@@ -154,7 +155,7 @@ class Reader(Role):
                 if self.timed(table) == 0:
                     break
             else:
-                raise AssertionError(f"{table} never ran dry")
+                raise AssertionError(f"{DRAINING_TRIES} polls of {table} did not return all rows")
 
     def timed(self, table: str) -> int | None:
         """Poll, and measure the time. Returns the number of rows, or None if the poll has to be repeated."""
@@ -172,7 +173,7 @@ class Reader(Role):
         return [self.connection]
 
     def refused(self, table: str, error: psycopg.Error) -> None:
-        """Check that the manual documents the refusal, and do what it says."""
+        """Check that the manual documents the error, and follow the manual."""
         if is_lost(error):
             raise error
         self.unsure = None
@@ -184,7 +185,7 @@ class Reader(Role):
         self.delivery.retries[cause] += 1
         if any(connection.closed for connection in self.open_connections()):
             self.close()
-            self.connect()  # a standby ended a session that was in the way of its recovery
+            self.connect()  # a standby ended the session because of a conflict with recovery
         try:
             self.go_on(table, cause)
         except psycopg.Error as another:
@@ -193,7 +194,7 @@ class Reader(Role):
             self.delivery.retries[str(cause_of(another, self.on_standby))] += 1
 
     def go_on(self, table: str, cause: str) -> None:
-        """Repair the position after a permanent error. If two readers share it, only the first repairs."""
+        """Repair the position after a permanent error. If two readers share a position, only the first repairs it."""
         if cause in (PASSED, JOINED, KEY) and self.joins:
             time.sleep(self.rng.random() * LONG_PAUSE)
         elif cause in (PASSED, JOINED):
@@ -219,10 +220,10 @@ class Reader(Role):
         return connection
 
     def recover(self) -> None:
-        """After a lost connection, find out if the last transaction committed; after a promotion, which ones did."""
+        """After a lost connection, find out if the last poll committed; after a promotion, which polls remain."""
         if self.world.was_promoted and not self.was_promoted:
             self.was_promoted = True
-            self.deliver()  # if the new primary knows of it
+            self.deliver()  # removed again if the new primary does not know the poll
             self.follow_promotion()
         elif self.unsure is not None:
             event, self.unsure = self.unsure, None
@@ -231,13 +232,13 @@ class Reader(Role):
                 self.delivery.events.append(event)
 
     def follow_promotion(self) -> None:
-        """Keep rows that a sink in the database would have kept: those of polls that the new primary knows."""
+        """Keep only rows of polls that the new primary knows, as a sink in the database would."""
         stored = set(numbers(self.connection, "SELECT number FROM s_polls WHERE reader = %s", self.name))
         with self.delivery.busy:
             self.delivery.events[:] = [event for event in self.delivery.events if self.stays(event, stored)]
 
     def stays(self, event: Event, stored: set[int]) -> bool:
-        """True unless this reader took the event, and the new primary does not know it."""
+        """True if another reader took the event, or if the new primary knows its poll."""
         return event.reader != self.name or event.number in stored
 
     def close(self) -> None:
@@ -263,8 +264,8 @@ class Reader(Role):
 
 @dataclass(frozen=True)
 class Repair:
-    again: frozenset[int]  # rows that were delivered, and will be again
-    rest: tuple[int, ...]  # rows that were not delivered, and are read here
+    again: frozenset[int]  # rows that were delivered, and will be delivered again
+    rest: tuple[int, ...]  # rows that were not delivered, and are read by the repair
 
 
 def of_transaction(connection: Connection, number: int) -> set[int]:
@@ -295,6 +296,6 @@ def leave_transaction(connection: Connection, reader: Reader, owner: str | None,
 
 
 def outside(connection: Connection, had: set[int], position: str) -> frozenset[int]:
-    """Rows that come again: of the partial transaction, and of the one in which an unfinished batch begins."""
+    """Rows that come again: those of the partial transaction, and of the one where an unfinished batch begins."""
     query = f"SELECT token FROM {KEYED} WHERE token = ANY (%s) AND NOT xact <@ %s::int8multirange"
     return frozenset(numbers(connection, query, list(had), position))

@@ -1,7 +1,7 @@
-"""Counts by group under load: views that must be GROUP BY in each snapshot.
+"""Counts by group under load: in each snapshot, the views must equal GROUP BY.
 
-It runs the writers of ``changing``; an owner who changes the table; folds; readers at each isolation level and on
-a standby; sessions that are killed; and crashes of the server.
+A run has the writers of ``changing``, an owner who changes the table, folds, and readers at each isolation level and on
+a standby. Sessions and the server are killed.
 """
 
 import random
@@ -18,7 +18,7 @@ from load.stress.changing import SETTINGS, Run, Work, kill, opened, own, write
 from world.edition import EDITIONS, STANDBY, Edition
 from world.server import Standby, kill_all
 
-# For each view: by which columns it counts, and what it must be.
+# For each view: the columns by which it counts, and the query whose result it must equal.
 SETS = {
     "t_by_area_note": ("{area,note}", "SELECT area, note, count(*) FROM t GROUP BY area, note"),
     "t_by_owner": ("{owner}", "SELECT owner, count(*) FROM t GROUP BY owner"),
@@ -28,7 +28,7 @@ LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 LATER = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable)
 FOLD = "SELECT exact_count_fold('t')"
 CYCLE_SECONDS = 3
-# All sessions would wait for one that ends between the two phases of a commit.
+# Sessions that may be killed. If a session were killed between the two phases of a commit, all others would wait.
 ANY = "backend_type = 'client backend' AND query !~ 'PREPARE'"
 
 
@@ -55,7 +55,7 @@ def check(connection: Connection, where: str) -> None:
 def fold(run: Run, rng: random.Random) -> None:
     with connect(run.dsn) as connection:
         while not run.stop.wait(rng.random() * 0.2):
-            # Without the triggers of a new partition a fold is refused.
+            # A fold is refused if a new partition does not have its triggers yet.
             with suppress(*LATER, psycopg.errors.ObjectNotInPrerequisiteState):
                 connection.execute(FOLD.encode())
                 run.note("folded")
@@ -71,9 +71,10 @@ def repair(connection: Connection) -> None:
 
 
 def play(run: Run, work: list[Work], seconds: float, crashing: Cluster | None) -> None:
-    """Run until the end, or until a crash. The thread that starts a server must outlive it.
+    """Run until the end, or until a crash.
 
-    It starts before the others end: a reader of the standby may wait for a lock of a transaction that was killed.
+    The server is started by this thread, because a server ends with the thread that started it; and before the other
+    threads end, because a reader on the standby may wait for a lock of a transaction that the crash has ended.
     """
     threads = run.start(work)
     run.wait_for(seconds, "compared in REPEATABLE READ", "folded")
@@ -84,7 +85,7 @@ def play(run: Run, work: list[Work], seconds: float, crashing: Cluster | None) -
         crashing.start(SETTINGS)
     run.stop.set()
     for thread in threads:
-        while thread.is_alive():  # it may wait for a transaction that a killed session had prepared
+        while thread.is_alive():  # the thread may wait for a transaction that a killed session had prepared
             end_prepared(run)
             thread.join(1)
 

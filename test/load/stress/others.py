@@ -1,4 +1,4 @@
-"""Roles that count, fold, or disturb the others."""
+"""Roles that count, fold, disturb readers and writers, or check for waits."""
 
 import time
 from typing import Any
@@ -15,8 +15,8 @@ from world.world import World
 from world.writers import check_count
 
 HELD = "held open"
-# The transaction held open has written to these tables. The others get an index meanwhile, which waits for their
-# writers.
+# The transaction held open has written to HELD_TABLES. Indexes are created on other tables, because CREATE INDEX
+# CONCURRENTLY waits for the writers of its table.
 HELD_TABLES = ("s_generated", "s_number", "s_parts")
 INDEXED_TABLES = ("s_uuid", "s_bare")
 ANNOUNCE_SECONDS = 0.7
@@ -30,7 +30,7 @@ class Counter(Role):
         self.isolations = ISOLATIONS[: 2 if self.on_standby else 3]
 
     def work(self) -> None:
-        """Work until the round is over; a standby may end a session that is in the way of its recovery."""
+        """Work until the end of the round. A standby may end the session because of a conflict with recovery."""
         while not self.world.settled.is_set():
             with self.session(getattr(self.world, self.server)) as connection:
                 while not self.world.settled.is_set() and not connection.closed:
@@ -93,7 +93,7 @@ class Vacuum(Role):
 
 class Indexer(Role):
     def work(self) -> None:
-        """Create and drop indexes concurrently: both wait for the writers of the table, and nobody waits for them."""
+        """Create and drop indexes concurrently. Both wait for writers of the table; no session may wait for them."""
         with self.session(self.world.primary) as connection:
             while not self.world.stop.is_set():
                 name, table = f"i{next(self.world.lanes)}", self.rng.choice(INDEXED_TABLES)
@@ -109,7 +109,7 @@ class Partitioner(Role):
         self.lane, self.region = next(world.lanes), 1
 
     def work(self) -> None:
-        """Create a partition about every second. Writers use it a while later, so that no running plan lacks it."""
+        """Create a partition about every second. Writers use it 0.7 s later, when no running plan lacks it."""
         with self.session(self.world.primary) as connection:
             while not self.world.stop.wait(ANNOUNCE_SECONDS):
                 name = self.next_one(connection)
@@ -157,11 +157,11 @@ FROM pg_stat_activity AS a CROSS JOIN LATERAL unnest(pg_blocking_pids(a.pid)) AS
 LEFT JOIN pg_stat_activity AS b ON b.pid = p.pid
 WHERE a.wait_event_type = 'Lock' AND a.wait_event <> 'extend' AND (p.pid = 0 OR b.pid IS NOT NULL)
   AND a.backend_type = 'client backend'  -- REPACK (CONCURRENTLY) has a process that waits for transactions to end
-  AND a.query NOT LIKE '%FROM s\_streams%'  -- no table of a feed; SKIP LOCKED may wait for a row updated meanwhile
+  AND a.query NOT LIKE '%FROM s\_streams%'  -- not read by a feed; SKIP LOCKED may wait for a row that is being updated
 """
-# These statements wait for writers by design, or take turns.
+# The statements of these roles wait for writers by design, or for each other.
 MAY_WAIT = ("indexer", "vacuum", "partitioner", "folder", "owner")
-# A lock on a new partition is about to be released; and a session that changes a table locks it exclusively.
+# The partitioner locks a new partition for a moment; the other sessions lock tables exclusively.
 MAY_HOLD = ("partitioner", "owner", TRUNCATING, "autovacuum worker")
 
 
@@ -185,7 +185,7 @@ KNOWN = """SELECT name, owner, relation::oid::regclass::text, caught_up FROM fee
 
 
 class Observer(Role):
-    """Compares the view of feeds with the rows that reads find in the same snapshot: caught up, or unread rows."""
+    """Checks in one snapshot that the view shows a feed as caught up if and only if feed_peek() finds no row."""
 
     def work(self) -> None:
         with self.session(self.world.primary) as connection:

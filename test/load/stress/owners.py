@@ -1,4 +1,4 @@
-"""Owners who change their tables all the time: files, columns, keys, indexes, rights."""
+"""Owners who continuously change their tables: files, columns, keys, indexes and privileges."""
 
 import re
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from world.sql import run
 from world.tables import RESTLESS, SPACE
 from world.world import World
 
-# Nobody waits forever; an owner that gave up tries another change.
+# An owner who does not get a lock in this time gives up, and tries another change.
 LOCK_TIMEOUT = "700ms"
 PATIENCE = "20s"
 REPACK = 190000
 
-# Statements for whole tables; for a partition, if they contain {leaf}.
+# Statements for whole tables; statements with {leaf} are for a leaf partition, or for a table without partitions.
 REWRITES = (
     "ALTER TABLE {table} ALTER note TYPE {kind}",
     "ALTER TABLE {table} ALTER label TYPE varchar({length})",
@@ -52,8 +52,8 @@ REPACKS = (
     "REPACK (CONCURRENTLY) {leaf} USING INDEX {index}",
 )
 GAVE_UP = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
-# GRANT takes no lock on the table: PostgreSQL refuses it, or the other command, if a second owner changes the same
-# row of pg_class, as CREATE TRIGGER and SET (fillfactor) do.
+# GRANT takes no lock on the table. If another session changes the same row of pg_class, as CREATE TRIGGER and
+# SET (fillfactor) do, one of the two commands fails with this message.
 SAME_CATALOG_ROW = "tuple concurrently updated"
 INVALID = """
 SELECT n.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indrelid JOIN pg_class AS n ON n.oid = i.indexrelid
@@ -78,7 +78,10 @@ def label(statement: str) -> str:
 
 
 def gave_up(error: psycopg.Error) -> bool:
-    """True if others lock the table. REPACK (CONCURRENTLY) also needs a key, and few transactions in progress."""
+    """True for errors after which the owner gives up: locks of other sessions, and errors of REPACK.
+
+    REPACK (CONCURRENTLY) fails without a key, or with many transactions in progress.
+    """
     return isinstance(error, GAVE_UP) or SAME_CATALOG_ROW in str(error) or "REPACK" in str(error)
 
 
@@ -94,7 +97,7 @@ class OwnerRole(Role):
         run(connection, *statements.split("; "))
 
     def attempt(self, connection: Connection, change: str, step: Callable[[], object]) -> bool:
-        """Run a change, and count it; False if it gave up because others hold the table."""
+        """Run a change, and count it; False if the owner gave up."""
         try:
             step()
         except psycopg.Error as error:
@@ -108,7 +111,7 @@ class OwnerRole(Role):
 
 
 class Owner(OwnerRole):
-    """Rewrite and rename, or rebuild indexes, which takes longer."""
+    """An owner who rewrites and renames tables, or rebuilds indexes."""
 
     def __init__(self, world: World, name: str, kinds: tuple[str, ...], repacks: tuple[str, ...] = ()) -> None:
         super().__init__(world, name)
@@ -137,7 +140,7 @@ class Owner(OwnerRole):
             self.run_all(connection, statement)
 
     def change_columns(self, connection: Connection, statements: str) -> None:
-        """Change columns, unless a partition is half detached: the server would skip it, and refuse later writes."""
+        """Change columns, unless a DETACH is pending: the server would skip this partition, and refuse later writes."""
         with transaction(connection):
             connection.execute("LOCK TABLE r_parts IN ACCESS EXCLUSIVE MODE")
             if connection.execute(PENDING).fetchone() is None:
@@ -159,7 +162,7 @@ class Keys(OwnerRole):
     KEYS = ("(a, b)", "(b, a)", "(b)", "(token)", "(b, token)", "")
 
     def work(self) -> None:
-        """Call feed_enable() at once or a while later; restore the table at the end."""
+        """Change the primary key, and call feed_enable() at once or later. Restore the key at the end."""
         with self.begin() as connection:
             while not self.world.stop.is_set():
                 key, at_once = self.rng.choice(self.KEYS), self.rng.random() < 0.5

@@ -21,13 +21,13 @@ STATE = """
 SELECT c.oid IS NOT NULL, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false)
 FROM (SELECT to_regclass(%s) AS oid) AS c LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid
 """
-# While one is pending, no other can be detached concurrently.
+# A partition whose DETACH is pending. No other partition can be detached concurrently until this one is detached.
 PENDING = """
 SELECT substring(inhrelid::regclass::text FROM '\\d+$')::int
 FROM pg_inherits WHERE inhparent = 'r_parts'::regclass AND inhdetachpending
 """
-# A table that is attached must have the column types of the others, and the default, which feed_rebase() gives only to
-# tables that are attached at that time.
+# Before a table is attached, it needs the present column types, and the present default: feed_rebase() changes the
+# default only of tables that are attached at the time of the call.
 COLUMNS = """
 SELECT format('ALTER TABLE %%s ALTER %%I TYPE %%s', %s::text, attname, format_type(atttypid, atttypmod))
 FROM pg_attribute WHERE attrelid = 'r_parts'::regclass AND attname IN ('note', 'label')
@@ -47,7 +47,10 @@ class UndoneError(Exception):
 
 
 class Partitions(OwnerRole):
-    """Rows in a partition that was detached or attached need not be delivered any more, but never twice."""
+    """Detaches, attaches, creates and drops partitions.
+
+    Rows of a partition that was detached or attached need not be delivered, but must not be delivered twice.
+    """
 
     def __init__(self, world: World) -> None:
         super().__init__(world, "owner of partitions")
@@ -64,7 +67,7 @@ class Partitions(OwnerRole):
             self.finish(connection)
 
     def pending(self, connection: Connection) -> int | None:
-        """The region of a partition that is half detached."""
+        """The region of a partition whose DETACH is pending."""
         return next(iter(numbers(connection, PENDING)), None)
 
     def one(self, connection: Connection, region: int) -> None:
@@ -129,7 +132,7 @@ class Partitions(OwnerRole):
         connection.execute(f"ALTER TABLE {TABLE} ATTACH PARTITION {name} FOR VALUES IN ({region})".encode())
 
     def fit(self, connection: Connection, name: str) -> None:
-        """No columns of the other partitions are changed until this one is attached."""
+        """Adapt column types and default to the table, and lock the table, so that they do not change before ATTACH."""
         connection.execute(f"LOCK TABLE {TABLE} IN SHARE UPDATE EXCLUSIVE MODE".encode())
         for (statement,) in connection.execute(COLUMNS.encode(), [name, name]).fetchall():
             connection.execute(str(statement).encode())
@@ -160,7 +163,7 @@ class Partitions(OwnerRole):
         self.note_alone(connection, name)
 
     def note_alone(self, connection: Connection, name: str) -> int:
-        """Run it in a transaction of its own. If other writers prevent the lock, run without it."""
+        """Record the rows of a partition without locking the partition; return their number."""
         tokens = numbers(connection, f"SELECT token FROM {name}")
         self.world.ledger.leave(TABLE, tokens)
         return len(tokens)

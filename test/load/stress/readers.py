@@ -1,4 +1,4 @@
-"""Readers that keep their position in the database, one of every kind."""
+"""Readers of every kind whose position the database keeps."""
 
 import time
 from collections import Counter
@@ -16,10 +16,10 @@ from world.sql import numbers
 from world.tables import MOVER, OWNER, RESTLESS, TABLES
 from world.world import World
 
-# A snapshot of this age has been overtaken by changes of the table.
+# The table is usually changed within this time after a snapshot.
 OLD_SECONDS = 0.4
 TAKE = "SELECT number, token FROM feed_take_batch(%s, 'sink', %s, '1 hour', max_tries => NULL)"
-# Numbers of batches of another timeline differ at least by this.
+# Numbers of batches of another timeline differ by at least this number.
 JUMP = 10**9
 
 
@@ -32,10 +32,10 @@ def feed_read(
 
 
 class Plain(Reader):
-    """feed_read in a separate transaction, for all rows or for a few."""
+    """Calls feed_read() in a separate transaction, for all rows or for a few rows."""
 
-    owner: str | None = None  # owner of its feeds
-    crashes = 0.0  # probability that its session ends between two steps
+    owner: str | None = None  # owner of the feeds
+    crashes = 0.0  # probability that the session ends between two steps
 
     def __init__(
         self, world: World, kind: str, max_rows: tuple[int, int] | None, delivery: Delivery | None = None
@@ -55,12 +55,12 @@ class Plain(Reader):
         return False
 
     def grow_old(self, table: str) -> None:
-        """Take a snapshot, and keep it until it may have been overtaken."""
+        """Take a snapshot, and wait until the table may have been changed."""
         self.connection.execute("SELECT count(*) FROM inorder_internal.feed")
         time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0.02))
 
     def asked(self, table: str, statement: str, *parameters: object) -> Sequence[Any] | None:
-        """The answer, sometimes in a transaction with an older snapshot; None if a crash has rolled that back."""
+        """Execute a statement, sometimes in a transaction with an older snapshot; None if a crash rolled it back."""
         in_block = self.rng.random() < 0.35
         if in_block:
             self.connection.execute(f"BEGIN ISOLATION LEVEL {self.rng.choice(ISOLATIONS)}".encode())
@@ -93,7 +93,10 @@ class Plain(Reader):
         return len(tokens)
 
     def timed(self, table: str) -> int | None:
-        """If two readers share a feed, a repair of its position must know which rows either of them has got."""
+        """Poll. For the table whose key changes, only one reader at a time polls.
+
+        A repair of a position that two readers share must know the rows that both readers have got.
+        """
         if table == KEYED:
             with self.delivery.busy:
                 return super().timed(table)
@@ -103,7 +106,10 @@ class Plain(Reader):
         self.connection.execute("SELECT feed_seek(%s, 'here', %s::regrole)", [self.feed(table), self.owner])
 
     def accept_key(self, _: str) -> None:
-        """Move before or after the transaction; the reader gives back its rows of it, or gets the rest."""
+        """Move the feed before or after the transaction that was read in part.
+
+        The reader gives back the rows of this transaction, or gets the remaining rows.
+        """
         with self.repairing() as connection, transaction(connection):
             number = self.announce(connection)
             skip = self.rng.random() < 0.5
@@ -123,7 +129,7 @@ class Plain(Reader):
 
 
 class Granted(Plain):
-    """Roles with SELECT only: one owns the feeds, and another reads them, because they were granted to it."""
+    """Roles that have only SELECT: one role owns the feeds, and has granted them to another role, which reads them."""
 
     owner = OWNER
 
@@ -140,7 +146,7 @@ class Granted(Plain):
 
 
 class Isolated(Plain):
-    """feed_read at an isolation level, with a snapshot that is older than the call; retried if the hint says so."""
+    """Calls feed_read() at an isolation level, in a snapshot that is older than the call."""
 
     def __init__(self, world: World, kind: str, isolation: str, delivery: Delivery | None = None) -> None:
         super().__init__(world, kind, (1, 2000), delivery)
@@ -157,7 +163,7 @@ class Isolated(Plain):
 
 
 class Fickle(Plain):
-    """Rolls back at random, and must then get the rows again. Also writes to the tables that it reads."""
+    """Rolls back some reads, after which the rows must come again. Also writes to the tables that it reads."""
 
     def __init__(self, world: World, kind: str, max_rows: tuple[int, int] | None) -> None:
         super().__init__(world, kind, max_rows)
@@ -166,7 +172,10 @@ class Fickle(Plain):
         self.given_back: dict[str, set[int]] = {table: set() for table in TABLES}
 
     def poll(self, table: str) -> int:
-        """feed_read between optional inserts; then commit, perhaps in two phases, or roll back, perhaps a savepoint."""
+        """Call feed_read() between two optional inserts, then commit or roll back.
+
+        The commit may have two phases. A rollback may be to a savepoint.
+        """
         connection, way, own = self.connection, self.rng.random(), list[int]()
         writes = not self.world.stop.is_set()
         self.transactions += 1
@@ -174,7 +183,7 @@ class Fickle(Plain):
         number = self.announce(connection)
         if writes and self.rng.random() < 0.5:
             own.append(self.write(table, 0))
-            time.sleep(self.rng.random() * 0.05)  # lets others end after this transaction began
+            time.sleep(self.rng.random() * 0.05)  # lets other transactions end after this one began
         connection.execute("SAVEPOINT s")
         tokens = feed_read(connection, self.feed(table), table, self.max_rows())
         if writes and self.rng.random() < 0.7 and way < 0.5:
@@ -213,20 +222,23 @@ class Fickle(Plain):
         return token
 
     def accept(self, table: str, tokens: list[int]) -> None:
-        """Without a limit, all rows that were given back must be among the next, unless their partition is gone."""
+        """Check that rows of a rolled-back read have come again.
+
+        Without a limit, all these rows must be in the next read, unless their partition was detached.
+        """
         missing = self.given_back[table] - set(tokens)
         if self.limits is None and missing and table != "r_parts":
-            self.world.problem(f"{self.name}: rows of {table} that were rolled back did not come again at once")
+            self.world.problem(f"{self.name}: the next read of {table} lacks rows of a read that was rolled back")
         self.given_back[table].difference_update(tokens)
 
     def repaired(self, number: int | None, repaired: Repair) -> Event:
-        """The feed does not return rows again that the repair has read, so they count as delivered."""
+        """Count the rows that the repair has read as delivered, because the feed does not return them again."""
         self.given_back[KEYED].difference_update(repaired.rest)
         return super().repaired(number, repaired)
 
 
 class Batched(Plain):
-    """A sink that knows batches by number, shared by the workers of one feed."""
+    """A reader of batches, whose sink stores their numbers. Workers of one feed share the sink."""
 
     def __init__(
         self, world: World, kind: str, max_rows: tuple[int, int] | None, other: "Batched | None" = None
@@ -242,9 +254,9 @@ class Batched(Plain):
         return numbers(self.connection, rows, self.feed(table), number)
 
     def follow_promotion(self) -> None:
-        """The sink forgets batches that the feed does not know any more: their rows come again, with other numbers."""
+        """Remove batches from the sink that the feed does not know any more: their rows come again in other batches."""
         with self.delivery.busy:
-            if not self.last:  # another worker of the feed may have done this already
+            if not self.last:  # otherwise another worker of the feed has done this already
                 self.last.update(self.last_batches())
             super().follow_promotion()
             self.forget_dropped()
@@ -262,7 +274,7 @@ class Batched(Plain):
 
 
 class TwoStep(Batched):
-    """One worker: take, rows and finish, with crashes in between; the sink remembers a number."""
+    """One worker, which takes, reads and finishes batches, with crashes in between. The sink stores the last number."""
 
     crashes = 0.1
 
@@ -289,7 +301,7 @@ class TwoStep(Batched):
             with suppress(psycopg.errors.InvalidParameterValue):
                 self.finish(table, number, token)
                 self.world.problem(f"{self.name}: batch {number} of {table} was finished twice")
-        # None: a batch that was handed out before its partition went has no rows, and others follow it.
+        # A batch has no rows if its partition was detached after the batch was given out: other batches may follow.
         return len(tokens) or None
 
     def ask(self, table: str) -> tuple[int, int] | None:
@@ -307,13 +319,13 @@ class TwoStep(Batched):
         self.connection.execute("SELECT feed_finish_batch(%s, %s, %s)", [self.feed(table), number, token])
 
     def take(self, table: str, number: int, tokens: list[int]) -> None:
-        """Check in the sink that a known batch is the same, and an unknown one the next."""
+        """Store a batch. Check that a known batch has the same rows, and that an unknown batch has the next number."""
         last, had = self.sink[table]
         if number == last:
             if set(had) ^ set(tokens) > self.world.ledger.gone[table]:
                 self.world.problem(f"{self.name}: batch {number} of {table} came again with other rows")
             return
-        # On another timeline, or another server, they go on in a new range.
+        # On another timeline or server, numbers continue in a new range.
         jumped = last == 0 or ((self.world.was_promoted or self.world.was_restored) and number > last)
         if (number < last or number > last + 1 + self.forgotten[table]) and not jumped:
             self.world.problem(f"{self.name}: batch {number} of {table} after {last}")
@@ -329,7 +341,7 @@ class TwoStep(Batched):
                 self.sink[table] = (kept[-1].batch or 0, kept[-1].tokens) if kept else (0, [])
 
     def accept_partitions(self, table: str) -> None:
-        """Finish a batch that the sink has; otherwise forget it, and its rows come again."""
+        """Finish the unfinished batch if the sink has it; otherwise discard it, and its rows come again."""
         if not self.finished(table):
             super().accept_partitions(table)
             self.forgotten[table] += 1
@@ -340,7 +352,7 @@ class TwoStep(Batched):
             super().accept_key(table)
 
     def finished(self, table: str) -> bool:
-        """Finish the batch that the sink has, if it is unfinished; True if there was one."""
+        """Finish the unfinished batch if the sink has it; True if the batch was finished."""
         query = "SELECT unfinished_batch FROM feeds WHERE name = %s"
         (number,) = one_row(self.connection, query, [self.feed(table)])
         if number is None or number != self.sink[table][0]:

@@ -8,7 +8,7 @@ MOST_PROBLEMS = 20
 
 
 def table(rows: list[tuple[object, ...]]) -> str:
-    """Columns in line; the first to the left, numbers to the right.
+    """Aligned columns: the first to the left, the others to the right.
 
     >>> print(table([("name", "n"), ("a", 10.4)]))
     name   n
@@ -37,6 +37,6 @@ def show(result: Result) -> str:
     ]
     shown += [f"PROBLEM: {problem}" for problem in result.problems[:MOST_PROBLEMS]]
     if len(result.problems) > MOST_PROBLEMS:
-        shown.append(f"and {len(result.problems) - MOST_PROBLEMS} problems more")
-    shown.append("FAILED" if result.failed else "passed: nothing lost, nothing twice, every count exact")
+        shown.append(f"and {len(result.problems) - MOST_PROBLEMS} more problems")
+    shown.append("FAILED" if result.failed else "passed: no row lost or delivered twice, every count exact")
     return "\n".join(shown) + "\n"

@@ -1,4 +1,4 @@
-"""One round: start all roles, stop them, compare delivered rows with committed ones; then the long acts."""
+"""One round: start all roles, stop them, and compare delivered rows with committed rows; then promote and restore."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -41,19 +41,19 @@ SETTINGS = {
     "fsync": "off",
     "shared_buffers": "256MB",
     "max_wal_size": "8GB",
-    "wal_keep_size": "4GB",  # a standby that starts late still finds what it has not received
+    "wal_keep_size": "4GB",  # keeps the WAL for a standby that starts late
     "max_prepared_transactions": "40",
     "max_connections": "120",
     "deadlock_timeout": "200ms",
-    # SERIALIZABLE remembers every page that a reader has read.
+    # SERIALIZABLE takes a predicate lock on each page that a reader has read.
     "max_pred_locks_per_transaction": "2000",
     "allow_in_place_tablespaces": "on",
     "restart_after_crash": "on",
 }
-# The standby lags, as real ones do. It waits for sessions that are in its way, which may wait for it, but not forever.
+# The standby lags, as real standbys do. Replay waits at most 5 s for conflicting sessions, which may wait for replay.
 LAG = {"recovery_min_apply_delay": "500ms", "max_standby_streaming_delay": "5s"}
 PATIENCE_SECONDS = 300
-# In the long form the server is killed after these parts of the time.
+# In the long form, the server is killed after these fractions of the time.
 CRASHES = (0.35, 0.7)
 LATER_SECONDS = 5.0
 LEAST_CHECKS = 20  # comparisons of a count, in each round
@@ -74,12 +74,12 @@ def prepare(world: World, readers: Sequence[Reader]) -> None:
 
 
 def wait_for(world: World, threads: Sequence[Role]) -> None:
-    """Wait for the roles that have begun; an interrupt may come before others begin."""
+    """Wait for the roles that were started: after an interrupt, some may not have been started."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     for thread in filter(Role.is_alive, threads):
         thread.join(max(0.0, deadline - time.monotonic()))
         if thread.is_alive():
-            world.problem(f"{thread.name} does not end")
+            world.problem(f"{thread.name} did not end within {PATIENCE_SECONDS} s")
 
 
 def wait_until_drained(world: World, readers: Sequence[Reader]) -> None:
@@ -89,12 +89,12 @@ def wait_until_drained(world: World, readers: Sequence[Reader]) -> None:
             if world.broken.is_set():
                 return
             if time.monotonic() > deadline:
-                world.problem(f"{reader.name} does not run dry")
+                world.problem(f"{reader.name} did not read all rows within {PATIENCE_SECONDS} s")
                 return
 
 
 def wait_for_writers(world: World, writers: Sequence[Role], held: dict[str, list[int]]) -> None:
-    """Wait as wait_for does; in a broken round a role may wait for a prepared transaction: finish those."""
+    """Wait for the writers. In a broken round, first finish prepared transactions, for which a role may wait."""
     while world.broken.is_set() and any(writer.is_alive() for writer in writers):
         if held:
             release(world, held)
@@ -126,7 +126,7 @@ def play(
         disturb(held)
         world.stop.set()
         wait_for_writers(world, writers, held)
-        finish_all(world)  # a crash may have left one that wrote to a table whose owner waits for it
+        finish_all(world)  # an owner may wait for a prepared transaction that a crash has left
         wait_for(world, [*changing, *(thread for thread in background if thread.name == "partitioner")])
         close_books(world)
         stage.catch_up()
@@ -142,10 +142,10 @@ def play(
 
 
 def time_passes(world: World, stage: Stage, seconds: float, held: dict[str, list[int]]) -> None:
-    """Let the time pass, in the long form with crashes, and then with a transaction that stays open.
+    """Wait for the end of the time. In the long form, the server is killed twice; then a transaction stays open.
 
-    The transaction begins after the crashes. While a transaction is prepared, a standby keeps the locks of younger
-    transactions that a crash of the primary has ended.
+    The transaction begins after the crashes, because it is prepared: while a transaction is prepared, a standby keeps
+    the locks of later transactions that a crash of the primary has ended.
     """
     rng, began = world.randomness("crash"), time.monotonic()
     for share in CRASHES if world.is_long else ():

@@ -43,7 +43,7 @@ class Stateless(Reader):
         self.positions: dict[str, str] = {}
         self.past: list[PastBatch] = []
         self.seen = 0
-        self.asked = dict.fromkeys(TABLES, 0)  # number of times it had to accept another server
+        self.asked = dict.fromkeys(TABLES, 0)  # number of times that the reader had to accept another server
 
     def make_feeds(self, connection: Connection) -> None:
         """The reader needs no feeds; the tables are guarded by the feeds of others."""
@@ -71,7 +71,7 @@ class Stateless(Reader):
         return str(one_row(connection, statement, parameters)[0])
 
     def poll(self, table: str) -> int | None:
-        """One batch: found on one server, and sometimes read on another, which may have to catch up first."""
+        """Read one batch. Batch and rows may come from different servers, of which one may have to catch up first."""
         if len(self.connections) == 1 and self.rng.random() < 0.5:
             levels = ISOLATIONS[: 2 if self.on_standby else 3]
             with transaction(self.connections[0], self.rng.choice(levels)):
@@ -90,7 +90,7 @@ class Stateless(Reader):
         limit = self.rng.randint(*self.limits) if self.limits and not self.world.settled.is_set() else None
         asked, reading, moving = (self.rng.choice(self.connections) for _ in range(3))
         if self.world.settled.is_set():
-            asked = self.connections[0]  # the standby lags, and does not know sets that have ended on the primary since
+            asked = self.connections[0]  # the standby lags: its batches may lack the last rows
         batch = self.text(
             asked, "SELECT reader_next_batch(%s, %s::text::feed_position, %s, %s)::text", table, self.positions[table],
             limit, self.delivery.whole,
@@ -101,7 +101,7 @@ class Stateless(Reader):
             tokens = batch_rows(reading if self.rng.random() < 0.5 else asked, table, batch)
         advance = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
         position = self.text(moving, advance, self.positions[table], batch)
-        if self.rng.random() < 0.2:  # the batch between the positions is compared at the end
+        if self.rng.random() < 0.2:  # remember the batch between the positions instead, which is read again at the end
             between = "reader_batch_between(%s::text::feed_position, %s::text::feed_position)::jsonb::feed_batch"
             batch = self.text(asked, f"SELECT {between}::text", self.positions[table], position)
         return batch, tokens, position
@@ -114,7 +114,7 @@ class Stateless(Reader):
         ]
 
     def go_on(self, table: str, cause: str) -> None:
-        """Repair the position. Feeds know a guard that was replaced without a gap; stored positions do not."""
+        """Repair the position. Unlike a feed, a stored position must be repaired after the guard was replaced."""
         if cause == GUARD:
             self.accept_partitions(table)
         elif cause == ORIGIN and self.world.was_promoted:
@@ -125,15 +125,18 @@ class Stateless(Reader):
     def accept_partitions(self, table: str) -> None:
         """Renew the partitions of a position, as feed_seek() with 'here' does for a feed.
 
-        A position inside a transaction is first moved out of it: the server would take the key that the position stores
-        for a value of the new key.
+        A position inside a transaction is first moved out of the transaction: its stored key would be taken as a value
+        of the new primary key.
         """
         if table == KEYED:
             self.accept_key(table)
         self.change(table, members=f"(reader_start('{table}')).members")
 
     def accept_origin(self, table: str) -> None:
-        """Accept the origin if the reader read on the promoted standby; others may have lost rows, and begin again."""
+        """Accept the new origin if the reader only read on the promoted standby; otherwise begin again.
+
+        Another reader may have read rows that were lost by the promotion.
+        """
         self.asked[table] += 1
         if self.servers == [STANDBY]:
             self.set_origin_null(table)
@@ -164,7 +167,7 @@ class Stateless(Reader):
         connection = self.connections[0]
         number = self.text(connection, "SELECT (%s::text::feed_position).partial", self.positions[table])
         if number == "None":
-            return  # only the batch was out of date
+            return  # the position is not inside a transaction: only the batch was out of date
         tokens, skip = of_transaction(connection, int(number)), self.rng.random() < 0.5
         behind = f"+ int8multirange(int8range({number}, {number}, '[]'))" if skip else ""
         self.change(table, transactions=f"(p).transactions {behind}", partial="NULL", last_key="NULL", ordering="NULL")

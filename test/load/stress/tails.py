@@ -1,4 +1,4 @@
-"""inorder tail, into a file, killed again and again: each row is in the file once."""
+"""``inorder tail`` into a file, killed repeatedly: each row must be in the file once."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from world.world import World
 
 PIECES = ("100", "10000")
 LEAST_SECONDS, MOST_SECONDS = 0.5, 3.0
-PASSES = 1  # exit code of a failure that is not the fault of the question
+PASSES = 1  # exit code of temporary failures, after which the command can be repeated
 ENDING_TRIES = 100
 
 
@@ -28,7 +28,7 @@ class Tail(Reader):
         self.accept_origin = False
 
     def make_feeds(self, _: object) -> None:
-        """It keeps its position in a file."""
+        """Create no feeds: the tool stores the position in a file."""
 
     def remove(self) -> None:
         shutil.rmtree(self.folder)
@@ -40,7 +40,7 @@ class Tail(Reader):
         with (self.folder / "rows").open("ab") as rows, (self.folder / "errors").open("ab") as errors:
             return subprocess.Popen(
                 command, cwd=self.folder, stdout=rows, stderr=errors, stdin=subprocess.DEVNULL,
-                env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},  # a clock to be set
+                env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},  # sets the clock
             )  # fmt: skip
 
     def work(self) -> None:
@@ -56,7 +56,7 @@ class Tail(Reader):
         self.drain()
 
     def judge(self, code: int) -> None:
-        """True if tail was killed, or failed with a temporary error."""
+        """Count the end of a process; an error unless it was killed, ended normally, or failed as documented."""
         if code == -9:
             self.delivery.retries["kill -9"] += 1
         elif code == PASSES:
@@ -68,7 +68,7 @@ class Tail(Reader):
             raise AssertionError(f"{self.kind} ended with {code}: {self.errors()}")
 
     def refused_here(self) -> None:
-        """After the promotion, a reader on the promoted standby has read no lost rows."""
+        """Continue after the promotion. A reader on another server than the promoted standby begins again."""
         self.delivery.retries["origin"] += 1
         self.accept_origin = True
         if self.server != "standby":

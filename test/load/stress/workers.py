@@ -1,4 +1,4 @@
-"""Workers that share a feed: batches at the same time, leases that run out, dead batches."""
+"""Workers that share a feed: simultaneous batches, leases that expire, dead batches."""
 
 import time
 from typing import Any
@@ -11,7 +11,7 @@ from load.stress.readers import JUMP, Batched, Plain
 from world.sql import numbers
 from world.world import World
 
-# Tables whose rows all keep their numbers, and whose partitions do not change.
+# Tables whose rows keep their numbers, and whose partitions are never detached.
 SHARED = ("s_uuid", "s_number", "s_bare", "s_parts", "r_uuid")
 SHORT_LEASE, TOO_LONG_SECONDS = "1 second", 1.05
 LEASE = "5 minutes"
@@ -51,7 +51,7 @@ class Worker(Batched):
         except psycopg.errors.InvalidParameterValue:
             if not is_short:
                 raise
-            return None  # the lease was over, and another worker has finished it
+            return None  # the lease has expired, and another worker has finished the batch
         if is_short:
             time.sleep(TOO_LONG_SECONDS)
         if self.crash():
@@ -72,7 +72,7 @@ class Worker(Batched):
         return (row[0] or 0, row[1] or 0) if row else None
 
     def end(self, table: str, number: int, statement: str, token: int, may_be_late: bool) -> None:
-        """Finish or return a batch; impossible with another token, and with this one only if it was given away."""
+        """Finish or return a batch. A wrong token must be refused; ``token`` only if another worker has the batch."""
         for guess in (token + 1, token):
             try:
                 row = self.connection.execute(statement.encode(), [self.feed(table), number, guess]).fetchone()
@@ -89,7 +89,7 @@ class Worker(Batched):
 
     def store(self, table: str, number: int, tokens: list[int]) -> None:
         with self.delivery.busy:
-            # From a worker that has not noticed the promotion, while the sink has: this batch does not exist now.
+            # The sink has noticed the promotion, and this worker has not: the batch does not exist on the new primary.
             if self.last and self.last[table] < number < self.last[table] + JUMP and not self.was_promoted:
                 return
             had = self.sink.setdefault((table, number), tokens)
