@@ -1,4 +1,4 @@
--- For the database of the source: the steps of a worker of the feed "mailer", which reads the table "events".
+-- The steps of a worker of the feed "mailer", which reads the table "events", for the database of the source.
 
 -- Return the next batch of a worker: number, token, rows as one JSON text, number of tries, and a label for the log. If
 -- there is no batch, return nulls as soon as there are rows, or after a second.

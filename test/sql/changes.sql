@@ -11,7 +11,7 @@ SELECT tgrelid::regclass AS of, string_agg(concat(tgname, ' ', tgenabled), ', ' 
 SELECT tgname, tgfoid::regproc AS calls FROM pg_trigger WHERE tgrelid = 'people_changes'::regclass AND tgname ~ 'changes|marker' ORDER BY tgname;
 SELECT prosecdef, proconfig, proowner::regrole = current_user::regrole AS is_mine, prosrc AS body FROM pg_proc WHERE proname = 'people_changes';
 
--- Each statement logs the keys that its rows had before and have after it.
+-- Each statement logs the keys of its rows before and after the statement.
 INSERT INTO people VALUES (2, 's'), (3, 's');
 UPDATE people SET note = 'x' WHERE id > 1;
 UPDATE people SET area = 'n' WHERE id = 2;
@@ -142,8 +142,8 @@ INSERT INTO odd VALUES ('Bob', 1.0, '1 month', 'a');
 UPDATE odd SET op = 1.00, "TG_OP" = '30 days';
 SELECT (SELECT array_agg(u ORDER BY u) FROM unnest("change", op, "TG_OP", new_rows) AS u) AS keys, op_ FROM odd_changes ORDER BY change_;
 
--- Only the owner itself can log changes. Writers need no privileges on the log, and cannot change what its function
--- does.
+-- changes_enable() can be called only by the owner of the table itself. Writers need no privileges on the log, and
+-- cannot change what its trigger function does.
 CREATE ROLE changes_owner;
 CREATE ROLE changes_writer;
 CREATE SCHEMA mine AUTHORIZATION changes_owner;

@@ -93,13 +93,13 @@ SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET enable_indexscan = off;
 SELECT same(), exact_count_fold('counted') AS folded;
--- The first count after a change of the table is made in a query with parallel workers.
+-- The first count after a change of the table is in a query with parallel workers.
 ALTER TABLE counted SET (fillfactor = 99);
 SELECT exact_count('counted') = (SELECT count(*) FROM counted) AS same;
 RESET ALL;
 SET track_counts = off;
 
--- A table with new files is counted again until the next fold.
+-- After a rewrite of the table, each call counts all rows, until the next fold.
 VACUUM FULL counted;
 INSERT INTO counted (n) VALUES (112);
 SELECT same();
@@ -112,7 +112,8 @@ SELECT error_of($$SELECT exact_count('counted')$$);
 SELECT feed_disable('counted');
 TRUNCATE counted;
 INSERT INTO counted (n) SELECT generate_series(1, 10);
--- A count of a table with rows starts exact, also in a transaction that has inserted rows into the table.
+-- A count of a table that has rows is exact from the start, also in a transaction that has inserted rows into the
+-- table.
 BEGIN;
 INSERT INTO counted (n) VALUES (11);
 SELECT exact_count_start('counted') AS of_others;
@@ -126,14 +127,14 @@ SELECT exact_count_start('counted') AS nothing_new;
 SELECT same();
 SELECT error_of($$SELECT feed_disable('counted')$$);
 DROP TABLE counted;
--- The state left by a table is removed when the next table is made readable.
+-- The state of a dropped table is removed when the next table is made readable.
 SELECT count(*) AS left_over FROM inorder_internal.count_part;
 CREATE TABLE next (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval());
 SELECT feed_enable('next');
 SELECT count(*) AS left_over FROM inorder_internal.count_part;
 DROP TABLE next;
 
--- The other forms of the number, and other indexes.
+-- Tables with other forms of the transaction number, and with other indexes.
 CREATE PROCEDURE exercise(definition text, index text) LANGUAGE plpgsql AS $$
 DECLARE
     answers text[];
@@ -192,8 +193,8 @@ SELECT same();
 SELECT exact_count_fold('counted') > 0 AS c1_again;
 SELECT same();
 ALTER TABLE counted DETACH PARTITION c1;
--- Between two folds rows of a detached partition are deleted, and the partition is attached again: with the same number
--- of rows, and with another.
+-- Between two folds, rows of a detached partition are deleted, and the partition is attached again: with the same
+-- number of rows, and with another number of rows.
 DELETE FROM c1 WHERE ctid IN (SELECT ctid FROM c1 LIMIT 3);
 ALTER TABLE counted ATTACH PARTITION c1 FOR VALUES IN (1);
 SELECT same();
@@ -213,7 +214,7 @@ SELECT same();
 ALTER TABLE c4 ENABLE TRIGGER ALL;
 SELECT feed_enable('counted');
 SELECT same();
--- A subtree that is detached and attached as a whole.
+-- A subtree is detached and attached as a whole.
 ALTER TABLE counted DETACH PARTITION c2;
 DELETE FROM c2 WHERE ctid IN (SELECT ctid FROM c2_all LIMIT 2);
 ALTER TABLE counted ATTACH PARTITION c2 FOR VALUES IN (2);
@@ -226,8 +227,8 @@ SELECT error_of($$SELECT exact_count_start('c1')$$);
 SELECT exact_count_stop('counted');
 DROP TABLE counted;
 DROP FUNCTION same;
--- For a reader without privileges on partitions, partitions are selected by their bounds, in which columns are not
--- qualified.
+-- For a reader without privileges on partitions, the function selects partitions by their bounds, in which the names of
+-- columns are not qualified.
 CREATE ROLE inorder_counter;
 CREATE TABLE counted (id uuid DEFAULT uuid_xact_nextval(), feed_is_table int, PRIMARY KEY (id, feed_is_table)) PARTITION BY LIST (feed_is_table);
 CREATE TABLE c1 PARTITION OF counted FOR VALUES IN (1);

@@ -80,8 +80,8 @@ CALL exercise('generated, key, partial', 'id int GENERATED ALWAYS AS IDENTITY PR
 CALL exercise('number in the key', 'xact bigint DEFAULT xact_id(), id int GENERATED ALWAYS AS IDENTITY, PRIMARY KEY (xact, id)', NULL, 'xact');
 CALL exercise('key that includes', 'id int GENERATED ALWAYS AS IDENTITY, payload text, xact bigint DEFAULT xact_id(), PRIMARY KEY (id) INCLUDE (payload)', 'CREATE INDEX ON events (xact)', 'xact');
 CALL exercise('base', 'id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(base => 1000000)', NULL, 'uuid_xact_id(id)');
--- No key distinguishes the rows of a transaction, or the server's own operators do not order the key: the rows come in
--- one batch.
+-- The rows of a transaction come in one batch if no key distinguishes them, or if the key is not ordered by the
+-- server's own operators.
 CALL exercise('no key, btree', 'xact bigint DEFAULT xact_id()', 'CREATE INDEX ON events (xact)', 'xact');
 CALL exercise('no key, partial', 'xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED', 'CREATE INDEX ON events (xact) WHERE xact > 0', 'xact');
 CALL exercise('key that is an array', 'id text[] PRIMARY KEY DEFAULT ARRAY[gen_random_uuid()::text], xact bigint DEFAULT xact_id()', 'CREATE INDEX ON events (xact)', 'xact');
@@ -205,7 +205,7 @@ SELECT feed_apply('all', 'INSERT INTO sums SELECT a.n + b.n FROM batch AS a, bat
 SELECT * FROM sums;
 DROP TABLE sums;
 
--- In two steps: a batch remains until it is finished.
+-- Reading in two steps: a batch remains until it is finished.
 SELECT feed_seek('late', 'now');
 SELECT (feed_take_batch('late', 'w')).number AS nothing_new;
 INSERT INTO events (n) SELECT generate_series(10, 14);
@@ -269,8 +269,8 @@ DECLARE
     b feed_batch := reader_next_batch('events', ROW(1, (SELECT ended_transactions()), NULL, NULL, NULL, NULL, inorder_internal.server_origin())::feed_position);
 BEGIN
     ASSERT isempty(b.transactions) AND NOT EXISTS (SELECT FROM reader_batch_rows('events', b, null::events));
-    -- The snapshot is behind the position: every transaction that has ended in it was read, except one that was read in
-    -- part.
+    -- The snapshot is older than the position: every transaction that has ended in the snapshot was read, except one
+    -- that was read in part.
     was.transactions := ended_transactions() - int8multirange(int8range(was.partial, was.partial, '[]')) + '{[0,1)}';
     was.partial := xact_id();
     b := reader_next_batch('events', was);
@@ -289,7 +289,8 @@ SELECT regexp_replace(error_of($$SELECT reader_batch_rows('events', ROW(1, int8m
 SELECT regexp_replace(error_of($$SELECT reader_next_batch('events', ROW(1, int8multirange(int8range(0, inorder_internal.next_transaction(0) + 10)), NULL, NULL, NULL, NULL, NULL)::feed_position)$$), '\d{3,}', 'N', 'g');
 DROP TABLE kept;
 
--- Impossible transaction numbers: they are refused in positions and batches, and reader_advance() does not return them.
+-- Positions and batches with impossible transaction numbers are refused, and reader_advance() does not return such
+-- numbers.
 SELECT regexp_replace(error_of(format($$SELECT reader_next_batch('events', ROW(1, %L, NULL, NULL, NULL, NULL, NULL)::feed_position)$$, t)), '\d{3,}', 'N', 'g'),
     regexp_replace(error_of(format($$SELECT reader_batch_rows('events', ROW(1, %L, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::events)$$, t)), '\d{3,}', 'N', 'g'),
     regexp_replace(error_of(format($$SELECT reader_advance(ROW(1, %L, NULL, NULL, NULL, NULL, NULL)::feed_position, ROW(1, '{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch)$$, t)), '\d{3,}', 'N', 'g'),
@@ -337,7 +338,7 @@ SELECT error_of($$SELECT feed_create('bad', 'bad', key_column => 'xact')$$);
 CREATE INDEX ON bad (xact) WHERE id > 0;
 CREATE INDEX ON bad (id, xact);
 SELECT error_of($$SELECT feed_create('bad', 'bad', key_column => 'xact')$$);
--- Rows without a number, which no batch contains.
+-- No batch contains rows without a number.
 CREATE INDEX ON bad (xact) WHERE xact > 0;
 INSERT INTO bad VALUES (1, NULL);
 SELECT error_of($$SELECT feed_create('bad', 'bad', key_column => 'xact')$$);

@@ -24,7 +24,7 @@ SELECT feed_finish_batch('f', :b, :b_token);
 SELECT feed_finish_batch('f', :b, :b_token);
 SELECT feed_batch_rows('f', :b, null::events);
 SELECT feed_finish_batch('f', 99, 1), feed_finish_batch('f', NULL, 1);
--- Transactions that the first batch shares with the second are not passed.
+-- The batch of the first worker is not finished: transactions that have rows in this batch have not passed.
 SELECT feed_passed('events') <= (SELECT min(uuid_xact_id(id)) FROM events) AS waits;
 -- Functions that read the whole feed refuse while workers have batches.
 SELECT * FROM feed_read('f', null::events);

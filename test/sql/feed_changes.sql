@@ -1,4 +1,4 @@
--- A table changes after feed_enable(). Readers relied on what was changed: they raise an error instead of missing rows.
+-- A table is changed after feed_enable(). Readers that relied on what was changed raise an error, and lose no rows.
 -- feed_enable() warns of deleted and updated rows, which statistics report some time later.
 SET track_counts = off;
 CREATE TABLE k (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, note uuid);
@@ -44,7 +44,7 @@ SELECT feed_seek('k', 'here');
 SELECT n FROM feed_read('k', null::k);
 SELECT feed_drop('again');
 
--- Two columns exchange their names: rows have the number in one column, and would be read by the other.
+-- Two columns exchange their names: existing rows have the number in one column, and would be read by the other.
 BEGIN;
 ALTER TABLE d RENAME xact TO x;
 ALTER TABLE d RENAME other TO xact;

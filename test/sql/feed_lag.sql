@@ -1,5 +1,5 @@
--- The columns polled, caught_up, caught_up_at and lag show exactly whether a feed has read all rows, and since when it
--- has not.
+-- The columns polled, caught_up, caught_up_at and lag show exactly whether a feed has read all rows, and since when
+-- there are unread rows.
 CREATE TABLE u (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE p (k int GENERATED ALWAYS AS IDENTITY, n int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, PRIMARY KEY (k, n)) PARTITION BY HASH (n);
 CREATE INDEX ON p (xact);
@@ -24,8 +24,8 @@ INSERT INTO u (n) SELECT generate_series(1, 4);
 INSERT INTO p (n) SELECT generate_series(1, 4);
 INSERT INTO b (n) SELECT generate_series(1, 4);
 SELECT name, caught_up, none FROM lag ORDER BY name;
--- The first batch may not have all rows. After the second batch, the position is inside a transaction without more
--- rows. The poll after it finds no rows.
+-- The first batch does not have all rows. After the second batch no row is left, but the position is inside a
+-- transaction. The next poll finds no rows.
 SELECT (SELECT count(*) FROM feed_read('u', null::u, 3)) AS u, (SELECT count(*) FROM feed_read('p', null::p, 3)) AS p, (SELECT count(*) FROM feed_read('b', null::b, 3)) AS b;
 SELECT name, caught_up, none, polled, at FROM lag ORDER BY name;
 SELECT (SELECT count(*) FROM feed_read('u', null::u, 1)) AS u, (SELECT count(*) FROM feed_read('p', null::p, 1)) AS p, (SELECT count(*) FROM feed_read('b', null::b, 1)) AS b;
@@ -63,7 +63,7 @@ SELECT count(*) FROM feed_peek('u', null::u);
 SELECT name, caught_up, lag BETWEEN '2 minutes' AND '1 hour' AS late FROM feeds ORDER BY name;
 SELECT count(*), feed_apply('p', 'SELECT FROM batch'), (feed_take_batch('b', 'w')).number FROM feed_read('u', null::u);
 SELECT name, at, now FROM written ORDER BY name;
--- In the order of a column, a set may have a rest that is not read yet.
+-- In the order of a column, rows of a set may remain to be read.
 SELECT feed_drop('p'), feed_create('p', 'p', order_column => 'k');
 SELECT count(*) FROM feed_read('p', null::p, 3);
 SELECT * FROM lag WHERE name = 'p';
@@ -92,7 +92,7 @@ SELECT name, caught_up, caught_up_at FROM feeds WHERE name <> 'b' ORDER BY name;
 -- Without an index that shows whether there are rows, caught_up is null.
 DROP INDEX p_xact_idx;
 SELECT name, caught_up FROM feeds WHERE name = 'p';
--- An index on text does not show this, because it compares by other functions.
+-- If the number is of type text, its index does not show this, because text is compared by other functions.
 CREATE TABLE changed (id bigint PRIMARY KEY DEFAULT xact_id());
 INSERT INTO changed DEFAULT VALUES;
 SELECT feed_create('changed', 'changed');

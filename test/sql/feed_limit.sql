@@ -52,8 +52,8 @@ SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'SELECT EXISTS (SELECT count(*) FROM READ)', 'SELECT FROM got WHERE EXISTS (SELECT FROM READ AS r WHERE r.n = got.n)', 'SELECT EXISTS (SELECT FROM READ AS r WHERE r.n = got.n) FROM got',
     'SELECT EXISTS (SELECT FROM READ AS r WHERE r.n > got.n) FROM got']) AS s, outcome(replace(s, 'READ', 'feed_read(''f'', null::events)'));
 
--- The number of rows that PL/pgSQL wants is not visible, as docs/feed.md says: SELECT INTO keeps one row, and the
--- position moves over all.
+-- The server does not show how many rows PL/pgSQL fetches (see docs/feed.md): SELECT INTO keeps one row, and the
+-- position moves over all rows.
 SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'SELECT * INTO r FROM READ)', 'SELECT * INTO r FROM READ, 1)', 'SELECT n INTO v FROM READ) LIMIT 1', 'r := READ)', 'SELECT count(*) INTO v FROM READ)', 'SELECT array_agg(f) INTO r FROM READ) AS f', 'v := (SELECT count(*) FROM READ))',
     'v := (SELECT n FROM READ, 1))', 'v := (SELECT n FROM READ) LIMIT 1)', 'v := (SELECT n FROM READ))', 'WITH i AS (INSERT INTO got SELECT n FROM READ) RETURNING n) SELECT n INTO v FROM i',
@@ -116,7 +116,7 @@ DO $$DECLARE r record; c CURSOR FOR SELECT n FROM feed_read('f', null::events); 
 SELECT count(*) FROM feed_peek('f', null::events);
 ROLLBACK;
 DO $$DECLARE r record; BEGIN FOR r IN SELECT n FROM feed_read('f', null::events) LIMIT 1 LOOP NULL; END LOOP; END$$;
--- After an inner query has failed and the error was caught, the outer query is still known.
+-- After an inner query has failed, and the error was caught, LIMIT in the outer query is still noticed.
 CREATE FUNCTION caught() RETURNS int LANGUAGE plpgsql AS $$BEGIN PERFORM 1 / n FROM (VALUES (0)) AS v(n); RETURN 0; EXCEPTION WHEN division_by_zero THEN RETURN 1; END$$;
 BEGIN;
 SELECT r.n, caught() FROM (SELECT caught() AS c) AS s, LATERAL feed_read('f', null::events, c) AS r, caught() AS d;

@@ -50,7 +50,7 @@ SELECT array_agg(seq) FROM feed_read('o', null::e, 5);
 SELECT array_agg(seq) FROM feed_read('o', null::e, 5);
 SELECT array_agg(seq) FROM feed_read('o', null::e, 5);
 SELECT array_agg(seq) FROM feed_read('plain', null::e);
--- A batch of as many rows as the set has, and another batch.
+-- The last batch of a set has exactly max_rows rows: the next call finds no rows.
 INSERT INTO e (n) SELECT generate_series(1, 6);
 SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
 SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
@@ -115,7 +115,7 @@ FROM unnest(ARRAY['5, ''{x}''', '5, NULL', 'NULL, ''{x}''']) AS forged;
 SELECT error_of(format('SELECT reader_batch_rows(''e'', ROW(1, (b).transactions, NULL, NULL, NULL, NULL, %L::feed_order, (b).members, (b).origin)::feed_batch, null::e) FROM kept', forged))
 FROM unnest(ARRAY['(seq,3,,,,,)', '(none,0,,,,,)', '("seq ) OR (true",2,,,,,)']) AS forged;
 DROP TABLE kept;
--- Such positions cannot be stored either.
+-- Forged positions cannot be stored either.
 SELECT split_part(error_of(format($$UPDATE inorder_internal.feed_state SET position.ordering = %L WHERE feed = (SELECT id FROM inorder_internal.feed WHERE name = 'o')$$, forged)), E'\n', 1)
 FROM unnest(ARRAY['(seq,,,,,,)', '(seq,2,,,1,,)', '(seq,2,"{[1,9)}",,1,,)', '(seq,2,"{[0,9)}",,,1,)', '(seq,2,{},,1,1,)', '(seq,-2,,,,,)', '(seq,2,"{[3,999999999999999)}",,1,1,)']) AS forged;
 
@@ -258,7 +258,7 @@ SELECT error_of($$SELECT feed_read('o', null::e, 1)$$);
 SELECT feed_seek('o', 'beginning');
 SELECT drained('e', 'seq', 4) = array_agg(seq) FROM feed_read('o', null::e);
 
--- The rest of a set is dropped with its partition: the feed continues with the next set.
+-- The remaining rows of a set are dropped with their partition: the feed continues with the next set.
 CREATE TABLE p (id uuid DEFAULT uuid_xact_nextval(), seq bigint NOT NULL, k int) PARTITION BY LIST (k);
 CREATE TABLE p_1 PARTITION OF p FOR VALUES IN (1);
 CREATE TABLE p_2 PARTITION OF p FOR VALUES IN (2);
@@ -273,7 +273,7 @@ SELECT array_agg(seq) FROM feed_read('r4', null::p, 2);
 DROP TABLE p_2;
 SELECT feed_wait('r', '0');
 SELECT array_agg(seq) FROM feed_peek('r', null::p);
--- A poll that finds nothing moves the position over the rest, if the poll is recorded.
+-- A poll that finds nothing moves the position to the end of the set, if the poll is recorded.
 SELECT (position).ordering.frozen IS NOT NULL AS in_set FROM inorder_internal.feed_state WHERE feed = (SELECT id FROM inorder_internal.feed WHERE name = 'r4');
 SELECT array_agg(seq) FROM feed_read('r4', null::p);
 SELECT (position).ordering.frozen IS NOT NULL AS in_set FROM inorder_internal.feed_state WHERE feed = (SELECT id FROM inorder_internal.feed WHERE name = 'r4');

@@ -1,5 +1,6 @@
--- A feed belongs to a role, by its OID: another role with this name does not own the feed, nor, after a restore, does
--- another role with this OID. feed_enable() warns of deleted and updated rows, which statistics report some time later.
+-- A feed belongs to a role by the OID of the role. Another role with the same name does not own the feed. After a
+-- restore, another role with the same OID does not own the feed either. feed_enable() warns of deleted and updated
+-- rows, which statistics report some time later.
 SET track_counts = off;
 CREATE ROLE inorder_a;
 CREATE ROLE "inorder 'B"" %s";

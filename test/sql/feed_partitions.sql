@@ -67,7 +67,7 @@ INSERT INTO events (at, n) VALUES ('2023-08-02', 15);
 SELECT error_of($$SELECT feed_read('a', null::events)$$);
 SELECT error_of($$SELECT (feed_take_batch('a', 'w')).number$$);
 SELECT error_of($$SELECT feed_apply('a', 'SELECT 1 FROM batch')$$);
--- A reader that has not read these transactions gets the rows like any others.
+-- A reader that has not read these transactions gets the rows like other rows.
 SELECT count(*) FROM (SELECT FROM reader_batch_rows('events', reader_next_batch('events', reader_start('events')), null::events)) AS e;
 ALTER TABLE events DETACH PARTITION y2027;
 BEGIN;

@@ -99,7 +99,7 @@ END $$;
 SET ROLE inorder_parts;
 SELECT name, d.* FROM made, deliver(name) AS d ORDER BY name;
 RESET ROLE;
--- The condition is no wider than it must be.
+-- The condition selects only partitions that have rows of the batch.
 DO $$
 DECLARE
     m made;

@@ -71,7 +71,7 @@ CREATE INDEX ON other_one (xact) WHERE xact <> 0;
 SELECT feed_enable('other_one');
 DROP TABLE other_one;
 
--- Part of the work is done already: an index, a column with another default, or an invalid index.
+-- A part of the work is done: there is an index, a column with another default, or an invalid index.
 CREATE TABLE half (id int PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
 SELECT prepared('half');
 CREATE INDEX ON half (xact);

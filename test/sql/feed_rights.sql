@@ -78,7 +78,7 @@ GRANT SELECT ON attempts TO PUBLIC;
 SELECT what, attempt('inorder_member', statement) AS "owner, as a member", attempt('inorder_feeder', statement) AS feeder,
        attempt('inorder_mover', statement) AS mover, attempt('inorder_blind', statement) AS "mover, blind"
 FROM attempts ORDER BY place;
--- All roles can call functions that access no table, and get their errors.
+-- Every role can call the functions that access no table, and gets their results and errors.
 \set SHOW_CONTEXT never
 SET ROLE inorder_stranger;
 CREATE TEMP TABLE own AS SELECT ROW(1, '{[3,9)}', NULL, NULL, NULL, NULL, NULL)::feed_position AS p, ROW(1, '{[1,3)}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch AS b;
@@ -91,7 +91,7 @@ RESET ROLE;
 SELECT what, attempt('inorder_reader', statement) AS reader, attempt('inorder_monitor', statement) AS monitor, attempt('inorder_stranger', statement) AS stranger,
        attempt('postgres', statement) AS superuser
 FROM attempts ORDER BY place;
--- The messages of these errors.
+-- The messages of the errors above.
 SET ROLE inorder_reader;
 SELECT error_of($$SELECT feed_read('theirs', null::private.events, owner => 'inorder_owner')$$);
 SELECT error_of($$SELECT feed_read('mine', null::private.events)$$);
@@ -99,7 +99,7 @@ SELECT error_of($$SELECT feed_drop('mine', 'inorder_feeder')$$);
 SELECT error_of($$SELECT feed_create('new', 'private.plain')$$);
 SET ROLE inorder_mover;
 SELECT error_of($$SELECT feed_drop('theirs', 'inorder_owner')$$);
--- Only roles for which the hint is useful get it.
+-- Only a role that can follow the hint gets the hint.
 \set SHOW_CONTEXT never
 SELECT n FROM feed_read('theirs', null::private.events);
 SET ROLE inorder_stranger;

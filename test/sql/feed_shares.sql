@@ -140,7 +140,7 @@ SELECT * FROM feed_take_batch('f', 'v', 6);
 SELECT feed_seek('f', 'beginning');
 SELECT number IS NOT NULL AS taken FROM feed_take_batch('f', 'v');
 SELECT rows FROM queued;
--- A server has another hash function.
+-- The server's hash function differs from the one for which the shares were made.
 UPDATE inorder_internal.feed SET shared_by.fingerprint = '0';
 SELECT * FROM feed_take_batch('f', 'v', 6);
 SELECT feed_seek('f', 'now');

@@ -24,7 +24,7 @@ SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('pairs', null::pairs)$$,
 UPDATE inorder_internal.feed_table SET base = base;
 SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('events', null::events)$$, $$SELECT reader_start('events')$$, $$SELECT feed_create('more', 'events')$$, $$SELECT feed_enable('events')$$, $$SELECT feed_seek('events', 'now')$$]) AS s;
 SELECT exact_count('events');
--- The base is no higher than transactions in progress require, such as those of autovacuum.
+-- feed_rebase() raises the base only as far as transactions in progress require, such as those of autovacuum.
 SELECT feed_rebase('events') < 1000 AS events, feed_rebase('pairs') < 1000 AS pairs;
 -- This feed was moved on this server while its table was not accepted.
 SELECT feed_seek('events', 'here');
@@ -72,7 +72,7 @@ SELECT with_state($$UPDATE inorder_internal.feed_table SET is_generated = true$$
 SELECT with_state($$UPDATE inorder_internal.feed_table SET is_uuid = false$$, :'read_events');
 SELECT with_state($$UPDATE inorder_internal.feed_table SET base = 7$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$, $$SELECT feed_seek('events', 'now')$$);
 SELECT with_state($$UPDATE inorder_internal.feed_table SET base = 281474976710655$$, :'read_events', $$SELECT * FROM feeds$$);
--- If the kind of index is wrong, reads take longer, but no rows are lost.
+-- If the state describes another kind of index, reads take longer, but no rows are lost.
 SELECT with_state($$UPDATE inorder_internal.feed_table SET is_partial = NOT is_partial$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$);
 -- Relations for which feeds are impossible, and a table that was not enabled.
 SELECT with_state($$UPDATE inorder_internal.feed SET relation = 'pg_class'$$, :'read_events', $$SELECT feed_seek('events', 'now')$$, $$SELECT * FROM feeds$$, $$SELECT feed_drop('events')$$);

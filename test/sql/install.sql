@@ -34,7 +34,7 @@ SELECT o.owner, o.class, count(*) > 0 AS some FROM members JOIN (
     UNION ALL SELECT 'pg_operator'::regclass, oid, oprowner::regrole FROM pg_operator UNION ALL SELECT 'pg_opclass'::regclass, oid, opcowner::regrole FROM pg_opclass
     UNION ALL SELECT 'pg_opfamily'::regclass, oid, opfowner::regrole FROM pg_opfamily) AS o ON o.class = classid AND o.oid = objid
 GROUP BY o.owner, o.class ORDER BY o.owner::text, o.class::text;
--- Roles with rights in the internal schema, besides the superuser.
+-- Roles with privileges in the internal schema, besides the superuser.
 SELECT a.grantee::regrole, string_agg(a.privilege_type, ', ' ORDER BY a.privilege_type) AS schema
 FROM pg_namespace, aclexplode(nspacl) AS a WHERE nspname = 'inorder_internal' AND a.grantee <> nspowner GROUP BY a.grantee ORDER BY a.grantee::regrole::text;
 SELECT relname, a.grantee::regrole, string_agg(a.privilege_type, ', ' ORDER BY a.privilege_type) AS rights, bool_or(a.is_grantable) AS grantable

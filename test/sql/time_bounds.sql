@@ -47,7 +47,7 @@ SELECT m.at, k.id FROM moments m JOIN k1 k ON k.id =~ m.at ORDER BY at;
 SET enable_seqscan = off;
 -- Volatile operands, which would be evaluated twice and might differ, are left as they are.
 EXPLAIN (COSTS OFF) SELECT id FROM k1 WHERE id =~ clock_timestamp();
--- Statistics reach the comparison: a quarter of the rows is estimated as such.
+-- The planner uses statistics for the comparison: the estimate is about a quarter of the rows, which is correct.
 CREATE FUNCTION estimate(statement text) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     plan json;
@@ -156,7 +156,8 @@ DROP SCHEMA "Its Own" CASCADE;
 RESET client_min_messages;
 DROP ROLE inorder_guest;
 
--- No plan contains a bound above all values as a constant, and no query can return such a bound.
+-- The bound for times after the last key is above all values. No plan contains this bound as a constant, and no query
+-- can return it.
 SELECT form, error_of('SELECT ' || form) FROM unnest(ARRAY['uuid_v1_time_bound(''infinity'', false)', 'uuid_v1_time_bound(''5236-03-31 21:21:00.684697+00'', true)',
     'uuid_v1_time_bound(''5236-03-31 21:21:00.684697+00'', false)', 'uuid_v1_range_bound(''empty'', false)', 'uuid_v1_range_bound(''(,)'', true)', 'uuid_v1_range_bound(''(,)'', false)',
     'max(b) FROM (SELECT uuid_v1_time_bound(''infinity'', false) AS b) AS s']) AS form;
@@ -186,7 +187,7 @@ SELECT '12345678-9abc-4def-8123-456789abcdef'::uuid >=~ now();
 SELECT kind, error_of(format('SELECT id >=~ now(), id <~ now() FROM kinds WHERE kind = %L', kind)) <> 'no error' AS refused FROM kinds ORDER BY kind;
 SELECT NULL::uuid >=~ now() AS no_key, id >=~ NULL::timestamptz AS no_moment FROM kinds LIMIT 1;
 
--- In a table such a key is an error if the comparison would select it, with every scan and every join.
+-- In a table, a key without a time is an error if the comparison would select the key, with every scan and every join.
 CREATE TABLE mixed (n int, id uuid) WITH (autovacuum_enabled = off);
 INSERT INTO mixed SELECT n, uuid_v7_floor(timestamptz '2026-01-01' + n * interval '1 hour') FROM generate_series(1, 1000) AS n;
 INSERT INTO mixed VALUES (0, '00000000-0001-8000-8000-000000000000'), (2000, 'ffffffff-0000-4000-8000-000000000000');

@@ -20,8 +20,8 @@ FROM unnest(ARRAY['', ' ', 'infinity', 'fb2893ae-9265-11e8-90d8-e03f496e733', 'f
                   'fb2893ae-9265-41e8-90d8-e03f496e733b', 'fb2893ae-9265-11e8-10d8-e03f496e733b',
                   'fb2893ae-9265-11e8-d0d8-e03f496e733b', '00000000-0000-0000-0000-000000000000',
                   'ffffffff-ffff-ffff-ffff-ffffffffffff']) AS form;
--- A character instead of two digits, whose bytes equal those of digits except for the highest bit: C2 B0 instead of 42
--- 30.
+-- A non-ASCII character in place of two digits. Its bytes differ from those of digits only in the highest bit: C2 B0
+-- instead of 42 30.
 SELECT error_of(format('SELECT %L::uuid_v1', form)) LIKE '22P02 invalid input syntax%' AS refused
 FROM unnest(ARRAY[U&'fb2893ae-9265-11e8-90d8-e03f496e73\00B0', U&'\00B02893ae-9265-11e8-90d8-e03f496e733b', U&'fb2893ae926511e890d8e03f496e73\00B0']) AS form;
 

@@ -20,7 +20,7 @@ RELEASE a;
 INSERT INTO t (step, wanted) VALUES ('after release', current_number());
 COMMIT;
 
--- The first write of a transaction inside a savepoint.
+-- The first write of a transaction is inside a savepoint.
 BEGIN;
 SAVEPOINT a;
 INSERT INTO t (step) VALUES ('first in savepoint');

@@ -1,4 +1,4 @@
-"""Work that threads do beside a test, and transactions of statements of every kind."""
+"""Work of threads beside a test, and transactions with statements of every kind."""
 
 import random
 import time
@@ -25,7 +25,7 @@ LEVELS = ("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
 @contextmanager
 def beside(*works: Callable[[Event], object]) -> Iterator[None]:
-    """Work in threads until the block ends, which sets the event that each was given; raise the error of any."""
+    """Run each work in a thread, with an event that is set at the end of the block; raise an error of any thread."""
     ended = Event()
     with ThreadPoolExecutor(len(works)) as pool:
         running = [pool.submit(work, ended) for work in works]
@@ -38,7 +38,7 @@ def beside(*works: Callable[[Event], object]) -> Iterator[None]:
 
 
 def write(connection: Connection, rng: random.Random, statements: Sequence[str], two_phase: float = 0.0) -> bool:
-    """Run statements in one transaction, which may be rolled back; False if another transaction was in its way."""
+    """Run statements in one transaction, which may be rolled back; False after a conflict with another transaction."""
     try:
         run(connection, f"BEGIN ISOLATION LEVEL {rng.choice(LEVELS)}")
         for statement in statements:
@@ -52,7 +52,7 @@ def write(connection: Connection, rng: random.Random, statements: Sequence[str],
 
 
 def write_one(connection: Connection, rng: random.Random, statement: str) -> None:
-    """Run a statement within a savepoint. COPY has its rows after the first line."""
+    """Run a statement after a savepoint. The rows of COPY follow its first line."""
     run(connection, "SAVEPOINT s")
     with suppress(*AGAIN):
         head, _, rows = statement.partition("\n")

@@ -1,4 +1,4 @@
-"""The editions of inorder, as a round knows them: how each is installed, and what the SQL edition lacks."""
+"""The editions of inorder: how each is installed, and what the SQL edition lacks."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ STANDBY = "reading on hot standbys"
 
 SCRIPT = Path(__file__).resolve().parents[2] / "script" / "sql-edition"
 SCHEMA = "inorder"
-# Neither role is a superuser. One owns the database, and has installed the edition; the other one owns the tables.
+# Neither role is a superuser. The first role owns the database, and installs the edition; the second owns the tables.
 INSTALLER, USER = "s_installer", "s_user"
 ROLES = f"""
 CREATE ROLE {INSTALLER} LOGIN;
@@ -29,8 +29,8 @@ ALTER DATABASE postgres SET search_path = public, {SCHEMA};
 class Edition:
     name: str
     lacks: frozenset[str] = frozenset()
-    roles: str = ""  # statements that create the roles it needs
-    user: str | None = None  # owner of the tables, whose sessions are used; None: the superuser
+    roles: str = ""  # statements that create the roles that the edition needs
+    user: str | None = None  # owner of the tables, as whom all roles connect; None: the superuser
 
     def has(self, *needed: str) -> bool:
         return self.lacks.isdisjoint(needed)

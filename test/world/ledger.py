@@ -1,4 +1,4 @@
-"""Tokens of rows, and which of them are committed."""
+"""Tokens, which identify rows, and a ledger of the tokens that were committed."""
 
 import threading
 from collections import defaultdict
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from world.tables import STREAMED
 
-# A token contains its writer (a lane), the number of the transaction, and of the row in it.
+# A token consists of the number of the writer (the lane), the number of the transaction, and the number of the row.
 TRANSACTION_BITS, ROW_BITS = 22, 14
 LANE_BITS = TRANSACTION_BITS + ROW_BITS
 
 
 def token_of(lane: int, transaction: int, row: int) -> int:
-    """The value that marks a row.
+    """The token of a row.
 
     >>> token_of(1, 2, 3) == (1 << 36) + (2 << 14) + 3
     True
@@ -27,12 +27,12 @@ Rows = Mapping[str, Sequence[int]]
 
 @dataclass
 class Ledger:
-    """Tokens of rows, by table: committed for sure, perhaps, and in partitions that were detached."""
+    """Tokens of rows by table: committed, possibly committed, and in partitions that were detached or attached."""
 
     committed: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     # Rows of a partition when it was detached or attached: a feed that has not read them by then need not read them.
     gone: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    versions: dict[int, tuple[int, int]] = field(default_factory=dict)  # token -> a stream and the place in it
+    versions: dict[int, tuple[int, int]] = field(default_factory=dict)  # token -> stream, and version in the stream
     doubtful: list[Rows] = field(default_factory=list)  # the connection was lost during the commit
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -60,7 +60,7 @@ class Ledger:
         self.versions = {token: at for token, at in self.versions.items() if token in self.committed[STREAMED]}
 
     def resolve(self, present: dict[str, set[int]]) -> list[str]:
-        """Decide by its rows whether each doubtful transaction committed; report those with only some rows."""
+        """Decide by its rows whether each doubtful transaction committed; return problems of transactions in part."""
         halves = []
         for rows in self.doubtful:
             there = {table: present[table] | self.gone[table] for table in rows}

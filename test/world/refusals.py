@@ -1,14 +1,14 @@
-"""Errors that a reader may get, according to the manual, and its reaction to each."""
+"""Errors that the manual documents for readers, with a word for the cause of each."""
 
 import psycopg
 from inorder.connection.session import index_went
 
-# The request is impossible now, and will be possible later.
+# Errors after which the same call is possible later.
 AGAIN = {"40001": "40001", "40P01": "40P01"}
 RECOVERY = "recovery"
 INDEX = "index"
-# object_not_in_prerequisite_state: a user has to act. Parts of the message or hint, and their meaning. A test finds
-# each part in the sources.
+# Errors object_not_in_prerequisite_state, after which a user may have to act: parts of the message or hint, and their
+# cause. A test checks that the sources contain each part.
 NOT_NOW = "not now"
 OWNER = "owner"
 PASSED = "passed"
@@ -28,7 +28,7 @@ CAUSES = {
 
 
 def cause_of(error: psycopg.Error, on_standby: bool = False) -> str | None:
-    """The reason for a refusal, in a word; None if the manual does not document it."""
+    """The cause of an error, in a word; None if the manual does not document the error."""
     if on_standby and index_went(error):
         return INDEX
     if error.sqlstate in AGAIN:

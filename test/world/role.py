@@ -1,4 +1,4 @@
-"""A thread of a world, which works until the end although its server may be killed; and transactions."""
+"""A thread of a world, which continues its work after the server was killed; and transactions."""
 
 import threading
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ def is_lost(error: Exception) -> bool:
 
 
 class Role(threading.Thread):
-    user: str | None = None  # a role of the server's that is no superuser
-    on_standby = False  # recovery ends sessions that are in its way, not always with a message that arrives
+    user: str | None = None  # a database role that is not a superuser
+    on_standby = False  # recovery may end sessions because of a conflict, sometimes without a message to the client
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -29,7 +29,7 @@ class Role(threading.Thread):
         self.rng = world.randomness(name)
 
     def run(self) -> None:
-        """Run the work, again if the server was killed; any other error ends the round."""
+        """Run the work, and repeat it if the server was killed; any other error ends the round."""
         try:
             while not self.ran():
                 self.world.broken.wait(RECONNECT_SECONDS)
@@ -62,7 +62,7 @@ class Role(threading.Thread):
 
 @contextmanager
 def transaction(connection: Connection, isolation: str = "READ COMMITTED") -> Iterator[None]:
-    """BEGIN and COMMIT, or ROLLBACK and the error. The connection may be lost."""
+    """Run the block in a transaction. After an error, roll back if the connection exists, and raise the error."""
     connection.execute(f"BEGIN ISOLATION LEVEL {isolation}".encode())
     try:
         yield

@@ -18,7 +18,7 @@ from inorder.lab.server.cluster import Cluster, Limit
 
 from world.sql import run, value
 
-# Replay waits for queries on the standby, and VACUUM on the primary for rows that they still see: nothing is cancelled.
+# No query on the standby is cancelled: replay waits for queries, and VACUUM on the primary keeps rows that they see.
 STANDBY_SETTINGS = {"hot_standby": "on", "hot_standby_feedback": "on", "max_standby_streaming_delay": "-1"}
 REPLAY_SECONDS = 120
 LINES_BEFORE = 8  # lines of the log before a crash that may show its reason
@@ -55,7 +55,7 @@ class Standby(Cluster):
             raise InorderError(f"pg_basebackup failed:\n{done.stdout}{done.stderr}")
 
     def start(self, settings: Mapping[str, str] | None = None, limit: Limit | None = None) -> None:
-        """Start with the primary's settings that a standby must not fall below, and its own."""
+        """Start with these settings, and the settings of a standby. A limit of the primary must not be lowered."""
         super().start(STANDBY_SETTINGS | dict(settings or {}), limit)
 
     def catch_up(self) -> None:
@@ -101,14 +101,14 @@ def has_ended(process: int) -> bool:
 
 def kill_all(cluster: Cluster) -> None:
     assert cluster.process is not None
-    cluster.process.send_signal(signal.SIGSTOP)  # it must not start other processes meanwhile
+    cluster.process.send_signal(signal.SIGSTOP)  # so that the postmaster starts no other process
     children = children_of(cluster.process.pid)
     for child in children:
         os.kill(child, signal.SIGKILL)
     cluster.process.kill()
     cluster.process.wait()
     cluster.process = None
-    # On a busy machine processes end later, and the server does not start while one has its shared memory.
+    # On a busy machine, processes end later. The server cannot start while a process uses the old shared memory.
     while not all(map(has_ended, children)):
         time.sleep(0.01)
 

@@ -2,7 +2,7 @@
 
 from inorder.connection.database import connect
 
-# Every form of a number: in the key; generated, in order and not; a plain column with and without a key; partitions.
+# Every form of the number: in the key, generated, in a column of a table with and without a key, and in partitions.
 CALM = ("s_uuid", "s_generated", "s_number", "s_bare", "s_parts")
 # Tables to which their owner applies every form of ALTER TABLE and similar commands.
 RESTLESS = ("r_uuid", "r_generated", "r_keyed", "r_parts")
@@ -10,16 +10,16 @@ TABLES = CALM + RESTLESS
 # Tables in which nothing, or not always the same column, distinguishes the rows of a transaction.
 UNORDERED = ("s_bare", "r_keyed")
 ROWS_BEFORE = 300
-# Columns with numbers that are drawn when a row is written. Readers may request the rows in this order. The first of
-# these tables has streams.
+# Columns whose values are drawn from a sequence when a row is written. Readers may request the rows in this order. The
+# first of these tables has streams.
 ORDER = {"s_uuid": "seq", "s_generated": "id", "s_number": "id", "s_parts": "seq"}
 STREAMED, STREAMS = "s_uuid", 5
 
-# Roles that may only read the tables: one that has feeds, and one to which these are granted.
+# Roles that may only read the tables: the first role owns feeds, which are granted to the second role.
 OWNER, MOVER = "s_owner", "s_mover"
 
 SPACE = "s_space"
-# Run by the superuser; the rest by the role that owns the tables.
+# Statements for the superuser. All other statements are run by the owner of the tables.
 ROLES = f"""
 CREATE ROLE {OWNER} LOGIN;
 CREATE ROLE {MOVER} LOGIN;
@@ -68,11 +68,12 @@ CREATE TABLE {table}_1 PARTITION OF {table} FOR VALUES WITH (MODULUS 2, REMAINDE
 
 
 def table(form: str, name: str, more: str = "") -> str:
-    """The statements that create a table of this form, with more columns."""
+    """The statements that create a table of this form, with additional columns."""
     return FORMS[form].format(table=name, columns=COLUMNS + more, default=DEFAULT, generated=GENERATED)
 
 
-# Rows first .. first + amount - 1, each in a block of its own, of which each n-th is undone by an exception.
+# Inserts rows with the tokens first .. first + amount - 1, each in a block of its own. An exception rolls every n-th
+# block back; the argument "undone" is n.
 BLOCKS = """
 CREATE FUNCTION s_blocks(target regclass, region int, first bigint, amount int, undone int) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -95,7 +96,7 @@ SETUP = f"""
 {"".join(table(name[2:], name, MORE.get(name, "")) for name in TABLES)}
 CREATE INDEX ON s_parts (seq);
 CREATE TABLE s_streams (stream int PRIMARY KEY, version int NOT NULL);
--- What a reader has taken is sure once its row here is.
+-- If a poll has a row in this table, the poll has committed.
 CREATE TABLE s_polls (reader text, number bigint, PRIMARY KEY (reader, number));
 GRANT SELECT ON {", ".join(TABLES)} TO {OWNER}, {MOVER};
 GRANT SELECT, INSERT ON s_polls TO {OWNER}, {MOVER};

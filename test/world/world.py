@@ -40,11 +40,11 @@ class World:
     is_long: bool = False  # servers are killed, so roles must survive a lost connection
     pooler: int | None = None  # the port of a pooler, for readers on the primary
     ledger: Ledger = field(default_factory=Ledger)
-    # The stages of the round: these are set in this order, at the latest when it is broken.
-    stop: threading.Event = field(default_factory=threading.Event)  # the writers are to end
-    settled: threading.Event = field(default_factory=threading.Event)  # they have ended, and the standby has all rows
+    # The stages of the round, which are set in this order. At the end of a broken round all are set.
+    stop: threading.Event = field(default_factory=threading.Event)  # writers must end
+    settled: threading.Event = field(default_factory=threading.Event)  # writers have ended; the standby has all rows
     released: threading.Event = field(default_factory=threading.Event)  # the transaction held open has committed
-    broken: threading.Event = field(default_factory=threading.Event)
+    broken: threading.Event = field(default_factory=threading.Event)  # there was a problem
     problems: list[str] = field(default_factory=list)
     # Targets for rows of the partitioned tables: the relation to name, and the region.
     targets: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: targets_of(TABLES))
@@ -78,12 +78,12 @@ class World:
         self.broken.set()
 
     def target(self, table: str, rng: random.Random) -> tuple[str, int]:
-        """The target for a row of this table: the table, or one of its partitions; and its region."""
+        """The relation to insert a row of this table into (the table or a partition), and the region of the row."""
         return rng.choice(self.targets[table]) if table in self.targets else (table, rng.randrange(9))
 
 
 def fill(world: World, connection: Connection, amount: int, tables: Sequence[str] = TABLES) -> None:
-    """Rows of one more lane, in one transaction per table."""
+    """Insert rows of a new lane, with one transaction for each table."""
     lane = next(world.lanes)
     for number, table in enumerate(tables):
         first = token_of(lane, number, 0)

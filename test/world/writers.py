@@ -1,4 +1,4 @@
-"""Sixteen sessions that write in all possible ways, and record the rows that they committed."""
+"""Sixteen sessions that write in every way, and record the rows that they have committed."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,22 +17,22 @@ from world.world import Prepared, World
 
 WRITERS = 16
 MOST_ROWS = 600
-# With more than 64 savepoints a snapshot no longer lists them ("overflow").
+# If a transaction has more than 64 savepoints, snapshots do not list them ("overflow").
 OVERFLOWING = (65, 150)
 MOST_PREPARED = 20
 ISOLATIONS = ("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
 
-# A writer waits for a session that changes a table, and then may not find the partition that it wanted.
+# Errors if a partition was detached while a writer waited for the session that changed the table.
 NO_PARTITION = ("no partition of relation", "violates partition constraint")
 
 
 class UndoError(Exception):
-    """The writer changed its mind."""
+    """The writer rolls its transaction back on purpose."""
 
 
 def may_fail(error: psycopg.Error) -> bool:
-    """True if the manual documents this error for writers: it only undoes their transaction."""
+    """True if the manual documents this error for writers, whose transaction is then rolled back."""
     if isinstance(error, psycopg.errors.CheckViolation):
         return any(text in str(error) for text in NO_PARTITION)
     return isinstance(error, psycopg.errors.UndefinedTable) or passes(error)
@@ -151,7 +151,7 @@ class Writer(Role):
         self.commit(draft, nest, self.count)
 
     def blocks(self) -> None:
-        """PL/pgSQL with EXCEPTION, in more blocks than a snapshot lists; the transaction stays open for a while."""
+        """Insert rows in more EXCEPTION blocks than a snapshot lists. The transaction stays open for up to 0.5 s."""
         draft = self.draft()
         table = self.rng.choice(self.tables)
         target, region = self.world.target(table, self.rng)
@@ -173,7 +173,7 @@ class Writer(Role):
         self.commit(draft, lambda: self.insert(draft, self.rng.randint(1, 100)), undo)
 
     def long(self) -> None:
-        """A transaction that stays open for seconds, and writes at both ends."""
+        """Sometimes run a transaction that stays open for up to 4 s, with inserts at its beginning and end."""
         if self.rng.random() < 0.3:
             draft, tables = self.draft(), self.tables if self.rng.random() < 0.1 else self.calm
             insert = partial(self.insert, draft, 10, tables)
@@ -205,7 +205,10 @@ class Writer(Role):
             versions[token] = (stream, version)
 
     def two_phase(self) -> None:
-        """The first phase; with its own lane, because the second phase may be late, unless that kept owners waiting."""
+        """Run the first phase of a two-phase commit, with a lane of its own, because the second phase may be late.
+
+        The second phase follows at once if the transaction may have written to tables that owners change.
+        """
         if len(self.world.prepared) >= MOST_PREPARED:
             return
         draft, late = self.draft(next(self.world.lanes)), self.rng.random() < 0.7
@@ -220,7 +223,7 @@ class Writer(Role):
             self.connection.execute(f"PREPARE TRANSACTION '{prepared.gid}'".encode())
         except psycopg.Error as error:
             if is_lost(error):
-                self.world.prepared.append(Prepared(f"lane {draft.lane}", draft.rows))  # perhaps
+                self.world.prepared.append(Prepared(f"lane {draft.lane}", draft.rows))  # may exist
             roll_back(self.connection)
             if not may_fail(error):
                 raise
@@ -240,7 +243,10 @@ class Writer(Role):
 
 
 def finish_prepared(world: World, connection: Connection, prepared: Prepared, commit: bool) -> None:
-    """COMMIT PREPARED, which is recorded, or ROLLBACK PREPARED; either may be lost with its server."""
+    """Execute COMMIT PREPARED, and record the rows, or execute ROLLBACK PREPARED.
+
+    If the server is killed, the transaction may or may not exist afterwards.
+    """
     try:
         connection.execute(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED '{prepared.gid}'".encode())
     except psycopg.errors.UndefinedObject:
@@ -256,18 +262,18 @@ def finish_prepared(world: World, connection: Connection, prepared: Prepared, co
 
 
 def finish_all(world: World) -> None:
-    """Run the second phase of all prepared transactions, except for the one that is held."""
+    """Run the second phase of all prepared transactions, except for the transaction that is held open."""
     with connect(world.primary) as connection, suppress(IndexError):  # somebody else was faster
         while world.prepared:
             finish_prepared(world, connection, world.prepared.pop(), world.seed % 2 == 0)
 
 
 def check_count(world: World, connection: Connection, table: str, role: str) -> None:
-    """Two counts in one statement, which has one snapshot.
+    """Compare exact_count() with count(*) in one statement, which has one snapshot.
 
-    For partitions the rows are counted leaf by leaf, because the server's own count misses a partition attached after
-    the statement was planned, or after the transaction first used the table. A difference is not reported if partitions
-    were moved in the meantime.
+    The rows of partitions are counted leaf by leaf: count(*) of the table would miss a partition that was attached
+    after the statement was planned, or after the transaction first used the table. A difference is not reported if
+    partitions were attached or detached in the meantime.
     """
     moves, leaves = world.moves, leaves_of(connection, table)
     counts = " + ".join(f"(SELECT count(*) FROM ONLY {leaf})" for leaf in leaves)

@@ -1,4 +1,4 @@
--- To be run after stream.sql, for the changes of the table customers, which changes_enable('customers') logs.
+-- Run after stream.sql, to stream the changes of the table customers, which changes_enable('customers') logs.
 CREATE OR REPLACE FUNCTION stream_table() RETURNS regclass LANGUAGE sql AS $$ SELECT 'customers_changes'::regclass $$;
 CREATE OR REPLACE FUNCTION stream_rows(from_position feed_position, batch feed_batch) RETURNS jsonb
 LANGUAGE plpgsql AS $$

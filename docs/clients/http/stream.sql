@@ -1,4 +1,4 @@
--- For the database of the table events, which feed_enable() has made readable: the steps of a stream.
+-- The steps of a stream, for the database of the table events, which feed_enable() has made readable.
 
 -- The part of positions that stays the same until a partition, the guard or the server changes. Cursors contain a hash
 -- of this part, which includes server and timeline.
