@@ -55,8 +55,8 @@ class Pair:
         assert dumped.returncode == 0, dumped.stderr
         # Version 15.20 stores an option for each column, which 18.6 does not know.
         script = re.sub(r"ALTER TABLE [^;]* SET \(pg_attver=[^;]*;", "", dumped.stdout)
-        done = run_program(self.subscriber, "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-d", self.target, stdin=script)
-        assert done.returncode == 0, done.stderr
+        restored = run_program(self.subscriber, "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-d", self.target, stdin=script)
+        assert restored.returncode == 0, restored.stderr
 
     def subscribe(self, tables: str, options: str = "") -> None:
         with connect(self.source) as source, connect(self.target) as target:

@@ -63,8 +63,8 @@ class Ledger:
         """Decide by its rows whether each doubtful transaction committed; return problems of transactions in part."""
         halves = []
         for rows in self.doubtful:
-            there = {table: present[table] | self.gone[table] for table in rows}
-            count = sum(len(there[table].intersection(tokens)) for table, tokens in rows.items())
+            existing = {table: present[table] | self.gone[table] for table in rows}
+            count = sum(len(existing[table].intersection(tokens)) for table, tokens in rows.items())
             if count == sum(map(len, rows.values())):
                 self.add(rows)
             elif count:

@@ -50,9 +50,11 @@ class Standby(Cluster):
                 os.chown(path, self.account.pw_uid, self.account.pw_gid)
         self.server = self.primary.server  # its private installation, with the extension
         command: list[str | Path] = [self.original.program("pg_basebackup"), "-d", self.primary.dsn, "-D", self.data]
-        done = self._run([*command, "--checkpoint=fast", "--no-sync", "--write-recovery-conf", "--wal-method=stream"])
-        if done.returncode != 0:
-            raise InorderError(f"pg_basebackup failed:\n{done.stdout}{done.stderr}")
+        completed = self._run(
+            [*command, "--checkpoint=fast", "--no-sync", "--write-recovery-conf", "--wal-method=stream"]
+        )
+        if completed.returncode != 0:
+            raise InorderError(f"pg_basebackup failed:\n{completed.stdout}{completed.stderr}")
 
     def start(self, settings: Mapping[str, str] | None = None, limit: Limit | None = None) -> None:
         """Start with these settings, and the settings of a standby. A limit of the primary must not be lowered."""
@@ -80,9 +82,9 @@ class Standby(Cluster):
         with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
         command: list[str | Path] = [tool, "-D", self.data, "-P", self.primary.dsn, "-d", database]
-        done = self._run([*command, "-s", str(self.folder / "run"), "-U", "postgres"])
-        if done.returncode != 0:
-            raise InorderError(f"pg_createsubscriber failed:\n{done.stdout}{done.stderr}")
+        completed = self._run([*command, "-s", str(self.folder / "run"), "-U", "postgres"])
+        if completed.returncode != 0:
+            raise InorderError(f"pg_createsubscriber failed:\n{completed.stdout}{completed.stderr}")
         self.start(settings)
 
     def promote(self) -> None:

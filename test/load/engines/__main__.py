@@ -45,15 +45,15 @@ class Crowd(Writer):
 @contextmanager
 def servers(seed: int) -> Iterator[list[World]]:
     with ExitStack() as stack:
-        made = []
+        worlds = []
         for place, (form, more) in enumerate(FORMS.items()):
             cluster = stack.enter_context(Cluster(find_installation()))
             cluster.start(SETTINGS | {"shared_buffers": "128MB", "max_prepared_transactions": "500"})
-            made.append(World(cluster.dsn, seed + place, lanes=count(1 + place * LANES)))
+            worlds.append(World(cluster.dsn, seed + place, lanes=count(1 + place * LANES)))
             with connect(cluster.dsn) as connection:
                 events = table(form, "events", BODY + more)
                 run(connection, "CREATE EXTENSION inorder", events, BLOCKS, "SELECT feed_enable('events')")
-        yield made
+        yield worlds
 
 
 @contextmanager
@@ -77,23 +77,23 @@ def written(worlds: Sequence[World]) -> Iterator[None]:
 
 
 def kill_often(folder: Path, stream: Stream, kills: int, rng: random.Random) -> Counter[str]:
-    done: Counter[str] = Counter()
+    killed: Counter[str] = Counter()
     driver = Driver(folder, stream)
     try:
-        while done.total() < kills:
+        while killed.total() < kills:
             await_batch(folder, batches(folder), driver)
             time.sleep(rng.random() * 2)
-            if done["drivers"] < done["executors"]:
+            if killed["drivers"] < killed["executors"]:
                 driver.kill()
                 driver = Driver(folder, stream)
-                done["drivers"] += 1
+                killed["drivers"] += 1
             elif driver.kill_executor(rng):
-                done["executors"] += 1
-            click.echo(f"{done.total()} killed, {batches(folder)} batches", err=True)
+                killed["executors"] += 1
+            click.echo(f"{killed.total()} killed, {batches(folder)} batches", err=True)
         await_batch(folder, batches(folder), driver)
     finally:
         driver.kill()
-    return done
+    return killed
 
 
 @click.command()

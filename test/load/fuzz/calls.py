@@ -64,13 +64,13 @@ class Calls:
         """An operator between two values, or in a query of a table that has indexes on columns of the type."""
         schema, name, left, right = self.rng.choice(self.catalogue.operators)
         self.called[f"operator {name} ({left}, {right})"] += 1
-        operand, other = self.values.of(left), self.values.of(right)
+        operand, second = self.values.of(left), self.values.of(right)
         if self.rng.random() < 0.5:
-            return f"({operand} OPERATOR({schema}.{name}) {other})"
+            return f"({operand} OPERATOR({schema}.{name}) {second})"
         column = {"public.uuid_v1": "one", "uuid": "seven"}
-        operand, other = column.get(left, operand), column.get(right, other)
+        operand, second = column.get(left, operand), column.get(right, second)
         how = self.rng.choice(("count(*)", "count(DISTINCT one)", "min(one)::text", "max(seven)::text"))
-        return f"(SELECT {how} FROM mallory.keys WHERE {operand} OPERATOR({schema}.{name}) {other})"
+        return f"(SELECT {how} FROM mallory.keys WHERE {operand} OPERATOR({schema}.{name}) {second})"
 
     def cast(self) -> str:
         source, target = self.rng.choice(self.catalogue.casts)

@@ -153,12 +153,12 @@ def trigger(rng: random.Random, table: Relation) -> str:
     name = rng.choice((*GUARDS, "made", '"%s\\"'))
     referencing = rng.choice(("", "", "", " REFERENCING OLD TABLE AS o", " REFERENCING NEW TABLE AS w"))
     deferred = rng.choice((" DEFERRABLE INITIALLY DEFERRED", " DEFERRABLE", "")) if constraint else ""
-    each = "ROW" if constraint else rng.choice(("ROW", "ROW", "STATEMENT"))
+    level = "ROW" if constraint else rng.choice(("ROW", "ROW", "STATEMENT"))
     function = rng.choice(("public.feed_guard",) * 6 + ("mallory.fire",))
     return (
         f"CREATE {'CONSTRAINT ' if constraint else rng.choice(('', '', 'OR REPLACE '))}TRIGGER {name} {when} "
         f"{' OR '.join(events)} ON {table.name}"
-        f"{'' if constraint else referencing}{deferred} FOR EACH {each}{rng.choice(WHENS)} EXECUTE FUNCTION "
+        f"{'' if constraint else referencing}{deferred} FOR EACH {level}{rng.choice(WHENS)} EXECUTE FUNCTION "
         f"{function}({rng.choice(ARGUMENTS)})"
     )
 

@@ -115,21 +115,21 @@ BASE = (
 
 
 def plants(rng: random.Random) -> list[str]:
-    made = []
+    statements = []
     for schema in ("mallory", "public"):
         for name, types, returns, result in OVERLOADS:
             if rng.random() < 0.4:
-                made.append(function(name, types, returns, result, schema))
+                statements.append(function(name, types, returns, result, schema))
         for operator in OPERATORS:
             for type_name in TYPES:
                 if rng.random() < 0.3:
-                    made += operators(schema, operator, type_name, type_name, "boolean", "true")
+                    statements += operators(schema, operator, type_name, type_name, "boolean", "true")
         for operator, left, right, returns, result in MORE_OPERATORS:
             if rng.random() < 0.4:
-                made += operators(schema, operator, left, right, returns, result)
-        made += [f"CREATE TYPE {schema}.{name} AS ENUM ('no')" for name in TAKEN_TYPES if rng.random() < 0.2]
-        made += [f"CREATE TABLE {schema}.{name} (x int, oid oid)" for name in TAKEN_TABLES if rng.random() < 0.3]
-    return made
+                statements += operators(schema, operator, left, right, returns, result)
+        statements += [f"CREATE TYPE {schema}.{name} AS ENUM ('no')" for name in TAKEN_TYPES if rng.random() < 0.2]
+        statements += [f"CREATE TABLE {schema}.{name} (x int, oid oid)" for name in TAKEN_TABLES if rng.random() < 0.3]
+    return statements
 
 
 def operators(schema: str, operator: str, left: str, right: str, returns: str, result: str) -> list[str]:

@@ -131,8 +131,8 @@ class Honest:
         for role in ("postgres", "alice", self.rng.choice(("monitor", "reader", "nobody", "installer"))):
             session = self.open(role)
             outcome = self.must(session, "SELECT * FROM public.feeds", mallory)
-            seen = {row[0] for row in outcome.rows}
-            if outcome.ok and role == "alice" and not {"events", "numbers", "parts"} <= seen:
+            names = {row[0] for row in outcome.rows}
+            if outcome.ok and role == "alice" and not {"events", "numbers", "parts"} <= names:
                 self.complain("view", "alice does not see her feeds", session, mallory)
 
     def as_role(self, role: str, mallory: Session) -> None:
@@ -211,9 +211,9 @@ class Honest:
                 self.complain("ran", f"{ran} by {session.role}: {statement}", session, mallory)
 
     def known(self) -> list[Relation]:
-        admin, there = self.world.admin, "SELECT to_regclass(%s) IS NOT NULL"
+        admin, exists = self.world.admin, "SELECT to_regclass(%s) IS NOT NULL"
         readable = {name for (name,) in admin.execute("SELECT relation::text FROM inorder_internal.feed_table")}
-        existing = [relation for relation in self.relations if one_row(admin, there, [relation.name])[0]]
+        existing = [relation for relation in self.relations if one_row(admin, exists, [relation.name])[0]]
         return [relation for relation in existing if relation.name in readable or self.rng.random() < 0.2]
 
     def run_plain(self, session: Session, relation: Relation, mallory: Session) -> set[str]:

@@ -60,8 +60,8 @@ def feed_row(rng: random.Random, values: Values, relation: str) -> str:
 def count_row(rng: random.Random, values: Values, relation: str) -> str:
     partition = values.regclass() if rng.random() < 0.5 else relation
     number = rng.choice(("0", "5", "9223372036854775807"))
-    rest = f"{values.of('text')}, {values.multirange()}, {number}, now()"
-    return f"INSERT INTO inorder_internal.count_part SELECT {relation}, {partition}, {rest}"
+    columns = f"{values.of('text')}, {values.multirange()}, {number}, now()"
+    return f"INSERT INTO inorder_internal.count_part SELECT {relation}, {partition}, {columns}"
 
 
 def garbage(rng: random.Random, values: Values) -> str:
@@ -106,8 +106,8 @@ class Insider:
             session.run("BEGIN")
             allowed = honest.run_plain(session, relation, mallory)
             for role in ("alice", "mallory", "reader", "postgres", "nobody"):
-                made = replace(relation, feed=f"fuzz {relation.feed}", owner=role)
-                honest.compare_read(session, made, self.rng.choice(READS), allowed, mallory)
+                forged = replace(relation, feed=f"fuzz {relation.feed}", owner=role)
+                honest.compare_read(session, forged, self.rng.choice(READS), allowed, mallory)
             session.run(self.rng.choice(("COMMIT", "ROLLBACK")))
         oracles.check_log(mallory)
 

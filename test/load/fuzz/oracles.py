@@ -126,8 +126,8 @@ class Oracles:
 
     def check_time(self, session: Session, outcome: Outcome) -> None:
         timed_out = outcome.state == "57014" and outcome.seconds > TIMED_OUT_SECONDS
-        made = "\n".join((outcome.statement, *made_before(session, outcome)))
-        allowed = any(text in made for text in SLOW_ALLOWED)
+        statements = "\n".join((outcome.statement, *made_before(session, outcome)))
+        allowed = any(text in statements for text in SLOW_ALLOWED)
         if outcome.seconds > SLOW_SECONDS or (timed_out and not allowed):
             how = f"{outcome.state or 'ok'} after {outcome.seconds:.1f} s"
             self.world.fail("time", f"{how}: {outcome.statement[:500]}", session)

@@ -132,9 +132,9 @@ def world(server: Installation, seed: int, edition: str = "c") -> Iterator[World
         admin = connect(cluster.dsn)
         try:
             run(admin, *QUIET)
-            made = World(seed, random.Random(seed), cluster, admin, Log(cluster.log), edition, watchdog)
-            made.welcome()
-            yield made
+            new_world = World(seed, random.Random(seed), cluster, admin, Log(cluster.log), edition, watchdog)
+            new_world.welcome()
+            yield new_world
         finally:
             watchdog.close()
             admin.close()

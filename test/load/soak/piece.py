@@ -58,18 +58,19 @@ def time_passes(world: SoakWorld, cluster: Cluster, seconds: float, held: float)
         idle.execute("SELECT 1")
         world.broken.wait(held)
     world.act = "restarts"
-    rest = max(ends - time.monotonic(), 1.0)
-    pause = min(300.0, rest / 3)
-    for number in range(int(rest / pause) - 1):
+    remaining = max(ends - time.monotonic(), 1.0)
+    pause = min(300.0, remaining / 3)
+    for number in range(int(remaining / pause) - 1):
         world.broken.wait(pause)
         if not world.broken.is_set():
             restart(cluster, world, world.piece + 1 + number)
     world.broken.wait(max(0.0, ends - time.monotonic()))
 
 
-def play(world: SoakWorld, cluster: Cluster, kept: Sequence[Kept], seconds: float, held: float) -> None:
+def play(world: SoakWorld, cluster: Cluster, all_readers: Sequence[Kept], seconds: float, held: float) -> None:
     writers: list[Role] = [Paced(world, number) for number in range(WRITERS)] + [Bursts(world, "owner")]
-    roles: list[Role] = [*kept, Counting(world, "count"), Sampler(world, kept, max(1.0, min(10.0, seconds / 60)))]
+    sampler = Sampler(world, all_readers, max(1.0, min(10.0, seconds / 60)))
+    roles: list[Role] = [*all_readers, Counting(world, "count"), sampler]
     try:
         for thread in (*roles, *writers):
             thread.start()
@@ -93,8 +94,8 @@ def rows_there(world: SoakWorld, table: str) -> Tokens:
 
 def close_books(world: SoakWorld) -> None:
     doubted = world.ledger.doubtful
-    there = {table: set(rows_there(world, table).tolist()) if doubted else set() for table in TABLES}
-    for half in world.ledger.resolve(there):
+    stored = {table: set(rows_there(world, table).tolist()) if doubted else set() for table in TABLES}
+    for half in world.ledger.resolve(stored):
         world.problem(half)
 
 
@@ -129,17 +130,17 @@ def compare(due: Tokens, committed: Tokens, delivered: Tokens) -> dict[str, int]
     }  # fmt: skip
 
 
-def check(world: SoakWorld, kept: Sequence[Kept]) -> list[dict[str, Any]]:
+def check(world: SoakWorld, all_readers: Sequence[Kept]) -> list[dict[str, Any]]:
     lines = []
     for table in TABLES:
-        there = rows_there(world, table)
+        stored = rows_there(world, table)
         committed = tokens_in(world.files.file("committed", table))
-        gone = np.setdiff1d(np.fromiter(world.files.gone[table], np.int64), there)  # DETACH may have been rolled back
+        gone = np.setdiff1d(np.fromiter(world.files.gone[table], np.int64), stored)  # DETACH may have been rolled back
         due = np.setdiff1d(committed, gone)
-        if not np.array_equal(np.sort(there), due):
+        if not np.array_equal(np.sort(stored), due):
             world.problem(f"{table} has other rows than its writers committed")
         delivered: dict[str, list[Tokens]] = {}
-        for reader in kept:
+        for reader in all_readers:
             if table in reader.tables:
                 delivered.setdefault(reader.kind, []).append(reader.delivered(table))
         for kind, arrays in delivered.items():
@@ -161,9 +162,9 @@ def run_piece(server: Installation, folder: Path, seconds: float, held: float) -
             cluster.dsn, len(pieces), edition=edition, is_long=True, ledger=KeptLedger(folder, soak["rate"]),
             folder=folder, piece=len(pieces) + 1, before=soak["seconds"], every=min(60.0, seconds / 8),
         )  # fmt: skip
-        kept = readers(world)
+        all_readers = readers(world)
         if not pieces:
-            prepare(world, kept)
+            prepare(world, all_readers)
             with connect(cluster.dsn) as connection:
                 connection.execute("CREATE EXTENSION pg_stat_statements")
         elif not soak["clean"]:
@@ -173,9 +174,9 @@ def run_piece(server: Installation, folder: Path, seconds: float, held: float) -
         soak["clean"] = False
         replace(folder / "soak.json", soak)
         try:
-            play(world, cluster, kept, seconds, held)
+            play(world, cluster, all_readers, seconds, held)
             soak["clean"] = True
-            piece["lines"] = [] if world.problems else check(world, kept)
+            piece["lines"] = [] if world.problems else check(world, all_readers)
             world.problems += other_crashes(cluster)
         finally:
             piece |= {"seconds": round(time.monotonic() - world.began), "clean": soak["clean"]}

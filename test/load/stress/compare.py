@@ -83,11 +83,11 @@ def close_books(world: World) -> None:
     with connect(world.primary) as connection:
         for (name,) in connection.execute(PARTITIONS_OUTSIDE.encode()).fetchall():
             world.ledger.leave("r_parts", rows_there(connection, str(name)))
-        there = {table: rows_there(connection, table) for table in TABLES}
-    for half in world.ledger.resolve(there):
+        stored = {table: rows_there(connection, table) for table in TABLES}
+    for half in world.ledger.resolve(stored):
         world.problem(half)
     if world.was_promoted:
-        world.ledger.forget(there)
+        world.ledger.forget(stored)
 
 
 def note_waiting(world: World, readers: Sequence[Reader]) -> None:
@@ -147,10 +147,10 @@ def read_again(world: World, readers: Sequence[Reader]) -> int:
 def check_tables(world: World) -> int:
     with connect(world.primary) as connection:
         for table in TABLES:
-            there, committed = rows_there(connection, table), world.ledger.committed[table]
-            if not world.ledger.due(table) <= there <= committed:
-                world.problem(f"{table} has {len(there)} rows, its writers committed {len(committed)}")
+            stored, committed = rows_there(connection, table), world.ledger.committed[table]
+            if not world.ledger.due(table) <= stored <= committed:
+                world.problem(f"{table} has {len(stored)} rows, its writers committed {len(committed)}")
             (counted,) = numbers(connection, "SELECT exact_count(%s)", table)
-            if counted != len(there):
-                world.problem(f"exact_count({table}) is {counted} at the end, not {len(there)}")
+            if counted != len(stored):
+                world.problem(f"exact_count({table}) is {counted} at the end, not {len(stored)}")
         return numbers(connection, "SELECT count(*) FROM pg_partition_tree('s_parts') WHERE isleaf")[0]

@@ -272,7 +272,9 @@ def of_transaction(connection: Connection, number: int) -> set[int]:
     return set(numbers(connection, f"SELECT token FROM {KEYED} WHERE xact = %s", number))
 
 
-def leave_transaction(connection: Connection, reader: Reader, owner: str | None, had: set[int], skip: bool) -> Repair:
+def leave_transaction(
+    connection: Connection, reader: Reader, owner: str | None, delivered: set[int], skip: bool
+) -> Repair:
     """Move a feed out of a transaction of a table whose key has changed: before its beginning, or after its end.
 
     The first feed_seek(), in the caller's transaction, locks the feed; its committed state therefore stays unchanged.
@@ -285,17 +287,17 @@ def leave_transaction(connection: Connection, reader: Reader, owner: str | None,
     )
     with connect(reader.world.primary) as other:
         position, partial, unfinished = one_row(other, asked, [name, owner])
-    rest: set[int] = set()
+    missing: set[int] = set()
     # The rows of an unfinished batch come again, before the transaction that it ends in.
     if skip and partial is not None and unfinished is None:
-        rest = of_transaction(connection, partial) - had
+        missing = of_transaction(connection, partial) - delivered
         behind = "SELECT (%s::int8multirange + int8range(%s, %s, '[]')::int8multirange)::text"
         (position,) = one_row(connection, behind, [position, partial, partial])
     connection.execute("SELECT feed_seek(%s, %s::int8multirange, %s::regrole)", [name, position, owner])
-    return Repair(outside(connection, had, position), tuple(rest))
+    return Repair(outside(connection, delivered, position), tuple(missing))
 
 
-def outside(connection: Connection, had: set[int], position: str) -> frozenset[int]:
+def outside(connection: Connection, delivered: set[int], position: str) -> frozenset[int]:
     """Rows that come again: those of the partial transaction, and of the one where an unfinished batch begins."""
     query = f"SELECT token FROM {KEYED} WHERE token = ANY (%s) AND NOT xact <@ %s::int8multirange"
-    return frozenset(numbers(connection, query, list(had), position))
+    return frozenset(numbers(connection, query, list(delivered), position))

@@ -320,9 +320,9 @@ class TwoStep(Batched):
 
     def take(self, table: str, number: int, tokens: list[int]) -> None:
         """Store a batch. Check that a known batch has the same rows, and that an unknown batch has the next number."""
-        last, had = self.sink[table]
+        last, stored = self.sink[table]
         if number == last:
-            if set(had) ^ set(tokens) > self.world.ledger.gone[table]:
+            if set(stored) ^ set(tokens) > self.world.ledger.gone[table]:
                 self.world.problem(f"{self.name}: batch {number} of {table} came again with other rows")
             return
         # On another timeline or server, numbers continue in a new range.
@@ -337,8 +337,8 @@ class TwoStep(Batched):
     def forget_dropped(self) -> None:
         for table, (number, _) in self.sink.items():
             if number > self.last[table]:
-                kept = [event for event in self.delivery.events if event.table == table and event.batch is not None]
-                self.sink[table] = (kept[-1].batch or 0, kept[-1].tokens) if kept else (0, [])
+                events = [event for event in self.delivery.events if event.table == table and event.batch is not None]
+                self.sink[table] = (events[-1].batch or 0, events[-1].tokens) if events else (0, [])
 
     def accept_partitions(self, table: str) -> None:
         """Finish the unfinished batch if the sink has it; otherwise discard it, and its rows come again."""
@@ -377,15 +377,15 @@ class Applying(Plain):
         (rows,) = numbers(
             self.connection, "SELECT feed_apply(%s, %s, %s)", self.feed(table), statement, self.max_rows()
         )
-        kept = self.rng.random() < 0.8
-        self.connection.execute("COMMIT" if kept else "ROLLBACK")
-        return rows or 0 if kept else None
+        commits = self.rng.random() < 0.8
+        self.connection.execute("COMMIT" if commits else "ROLLBACK")
+        return rows or 0 if commits else None
 
     def accept_key(self, _: str) -> None:
         copy = f"{KEYED}_copy"
         with transaction(self.connection):
-            had = set(numbers(self.connection, f"SELECT token FROM {copy}"))
-            repaired = leave_transaction(self.connection, self, None, had, self.rng.random() < 0.5)
+            copied = set(numbers(self.connection, f"SELECT token FROM {copy}"))
+            repaired = leave_transaction(self.connection, self, None, copied, self.rng.random() < 0.5)
             self.connection.execute(f"DELETE FROM {copy} WHERE token = ANY (%s)".encode(), [list(repaired.again)])
             insert = f"INSERT INTO {copy} (token) SELECT unnest(%s::bigint[])"
             self.connection.execute(insert.encode(), [list(repaired.rest)])

@@ -171,9 +171,9 @@ class Stateless(Reader):
         tokens, skip = of_transaction(connection, int(number)), self.rng.random() < 0.5
         behind = f"+ int8multirange(int8range({number}, {number}, '[]'))" if skip else ""
         self.change(table, transactions=f"(p).transactions {behind}", partial="NULL", last_key="NULL", ordering="NULL")
-        had = set(self.delivery.tokens(KEYED)) if skip else set()
-        rest = list(tokens - had) if skip else []
-        self.deliver(Event(self.name, None, KEYED, rest, frozenset() if skip else frozenset(tokens)))
+        delivered = set(self.delivery.tokens(KEYED)) if skip else set()
+        missing = list(tokens - delivered) if skip else []
+        self.deliver(Event(self.name, None, KEYED, missing, frozenset() if skip else frozenset(tokens)))
 
     def remember(self, batch: PastBatch) -> None:
         if batch.tokens:
@@ -186,7 +186,7 @@ class Stateless(Reader):
 
 def stateless_readers(world: World) -> list[Stateless]:
     both = [PRIMARY, STANDBY]
-    there = both if world.standby else [PRIMARY]
+    servers = both if world.standby else [PRIMARY]
     return [
         Stateless(world, "stateless", [PRIMARY], None),
         Stateless(world, "stateless, few rows", [PRIMARY], (1, 500)),
@@ -194,8 +194,8 @@ def stateless_readers(world: World) -> list[Stateless]:
         Stateless(world, "stateless, standby, few", [STANDBY], (1, 500)),
         Stateless(world, "stateless, hopping", both, None),
         Stateless(world, "stateless, hopping, few", both, (1, 500)),
-        Stateless(world, "stateless, plain role", there, (1, 500), OWNER),
-        Stateless(world, "whole, stateless", there, (1, 300)).by_transaction(),
+        Stateless(world, "stateless, plain role", servers, (1, 500), OWNER),
+        Stateless(world, "whole, stateless", servers, (1, 300)).by_transaction(),
         Stateless(world, "ordered, stateless", [PRIMARY], (1, 500)).in_order(),
         Stateless(world, "ordered, stateless, hopping", both, (1, 500)).in_order(),
     ]

@@ -92,9 +92,9 @@ class Worker(Batched):
             # The sink has noticed the promotion, and this worker has not: the batch does not exist on the new primary.
             if self.last and self.last[table] < number < self.last[table] + JUMP and not self.was_promoted:
                 return
-            had = self.sink.setdefault((table, number), tokens)
-            if had is not tokens:
-                if sorted(had) != sorted(tokens):
+            stored = self.sink.setdefault((table, number), tokens)
+            if stored is not tokens:
+                if sorted(stored) != sorted(tokens):
                     self.world.problem(f"{self.name}: batch {number} of {table} came again with other rows")
                 return
             if (table, number) in self.dropped and self.was_promoted:
