@@ -14,7 +14,7 @@ MODULE_big  = inorder
 OBJS        = $(patsubst $(HERE)%.c,%.o,$(sort $(wildcard $(HERE)src/*.c $(HERE)src/*/*.c)))
 PG_CPPFLAGS = -I$(HERE)src -DINORDER_VERSION='"$(EXTVERSION)"'
 
-# These variables are emptied: PGXS would otherwise use variables of these names in the environment.
+# These variables are emptied: PGXS would otherwise use the values of environment variables of these names.
 DOCS        =
 MODULES     =
 PROGRAM     =

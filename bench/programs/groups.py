@@ -1,10 +1,10 @@
 """Measure the cost of counting the rows of 20 groups: counts by group in both editions, and other methods.
 
 Run by script/price --groups. Each round runs every statement on every side in random order. The cost of writers is the
-CPU time of the server process. Another measurement is the number of transactions a second of 16 clients that write rows
-of one group; their commits wait for the disk in one run, and do not wait in another. The cost of readers is the CPU
-time of a query of all groups, after 1,000 transactions that are not folded. At the end, the counts of each side are
-compared with GROUP BY.
+CPU time of the server process. In addition, 16 clients write rows of one group, and pgbench counts their transactions
+per second, once with commits that wait for the disk, and once without. The cost of readers is the CPU time of a query
+of all groups, after 1,000 transactions that are not folded. At the end, the counts of each side are compared with GROUP
+BY.
 """
 
 import gzip

@@ -99,7 +99,7 @@ class Writer(Thread):
 @contextmanager
 def writing(cluster: Cluster, table: str, rows: int = 1, pause: float = PAUSE, writers: int = WRITERS,
             ) -> Iterator[list[Writer]]:  # fmt: skip
-    """Writers of a table during the block. Keys of the second column begin above the existing keys."""
+    """Run writers of a table during the block. The values of their second column begin above the existing values."""
     first = 10**12 * (1 + time.time_ns() % 10**5)
     threads = [Writer(cluster.dsn, table, rows, pause, first + number * 10**10) for number in range(writers)]
     with ExitStack() as stack:

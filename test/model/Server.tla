@@ -4,10 +4,9 @@
 (* snapshot shows, which rows are lost in a crash, and which numbers are used *)
 (* again.                                                                     *)
 (*                                                                            *)
-(* Only the write-ahead log survives. A crash keeps the flushed part of the   *)
-(* log. A standby has replayed the beginning of the flushed part. After a     *)
-(* crash or a promotion, new numbers are above all numbers in the part of the *)
-(* log that remains.                                                          *)
+(* A crash keeps only the flushed part of the write-ahead log. A standby has  *)
+(* replayed the beginning of the flushed part. After a crash or a promotion,  *)
+(* new numbers are above all numbers in the part of the log that remains.     *)
 EXTENDS Integers, Sequences, FiniteSets
 
 CONSTANTS Ids,        \* transaction ids, from 1 to a maximum

@@ -136,7 +136,7 @@ SET client_min_messages = warning;
 DROP TABLE "Big 'un %s";
 DROP SCHEMA "Other one" CASCADE;
 RESET client_min_messages;
--- A table that is readable by its key needs no other column. By another column a feed would skip rows.
+-- A table that is readable by its key needs no other column. A feed that read by another column would skip rows.
 CREATE TABLE keyed (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_enable('keyed');
 SELECT error_of($$SELECT feed_prepare('keyed')$$);
@@ -154,7 +154,7 @@ SELECT error_of($$SELECT feed_enable('keyed')$$);
 SELECT n FROM feed_read('keyed', null::keyed);
 SELECT feed_drop('keyed');
 DROP TABLE keyed;
--- The base must not be lower than in the numbers that a feed has passed.
+-- The base must not be lower than the base of the numbers that a feed has read.
 CREATE TABLE lowered (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(1000), n int);
 SELECT feed_create('lowered', 'lowered', 'now');
 ALTER TABLE lowered ALTER id SET DEFAULT uuid_xact_nextval();

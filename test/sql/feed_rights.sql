@@ -140,7 +140,7 @@ RESET ROLE;
 SELECT error_of($$SELECT feed_drop('theirs')$$);
 SELECT feed_drop('mine', 'inorder_feeder'), feed_drop('mine', 'inorder_reader');
 
--- The present membership in roles counts, and the present privilege to read.
+-- The memberships and privileges at the time of the call decide.
 GRANT inorder_feeder TO inorder_stranger;
 SET ROLE inorder_feeder;
 SELECT feed_create('mine', 'private.events');

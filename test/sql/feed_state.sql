@@ -58,7 +58,7 @@ SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{NULL}'$$, :'read_events');
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = '{{k2},{2}}'$$, :'read_pairs');
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.last_key = NULL$$, :'read_events', :'read_pairs');
--- Positions inside a transaction that has been read, or does not exist.
+-- Positions inside a transaction that the position contains completely, or that does not exist.
 SELECT left(error_of($$UPDATE inorder_internal.feed_state SET position.transactions = (position).transactions + inorder_internal.one_number((position).partial)$$), 80) AS refused;
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.partial = 281474976710655$$, :'read_events', :'read_pairs');
 SELECT left(error_of($$UPDATE inorder_internal.feed_state SET position.partial = -5$$), 80) AS refused;

@@ -182,7 +182,7 @@ SELECT base FROM inorder_internal.feed_table WHERE relation = 'b'::regclass;
 INSERT INTO b (n) VALUES (2);
 SELECT feed_disable('b');
 DROP TABLE b;
--- Triggers that were created by hand, and are wrong.
+-- Wrong triggers that were created by hand.
 CREATE TABLE b (id text);
 CREATE FUNCTION made(definition text, VARIADIC statements text[] DEFAULT '{"INSERT INTO b VALUES (''x'')"}') RETURNS SETOF text LANGUAGE plpgsql AS $$
 BEGIN

@@ -29,7 +29,7 @@ def message(oid: int, values: Values, form: int) -> bytes:
 
 
 def answer(line: int) -> dict[str, str]:
-    """Read messages up to ReadyForQuery; the fields of the error, or an empty dictionary if there is no error."""
+    """Read messages up to ReadyForQuery; return the fields of the error, or an empty dictionary without an error."""
     received, fields = b"", dict[str, str]()
     while True:
         select.select([line], [], [])

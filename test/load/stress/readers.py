@@ -281,7 +281,7 @@ class TwoStep(Batched):
     def __init__(self, world: World, kind: str, max_rows: tuple[int, int] | None) -> None:
         super().__init__(world, kind, max_rows)
         self.sink: dict[str, tuple[int, list[int]]] = {table: (0, []) for table in TABLES}
-        # Batches that were forgotten by feed_seek(), which leave gaps.
+        # The number of batches that feed_seek() discarded: their numbers are missing in the sink.
         self.forgotten: Counter[str] = Counter()
 
     def poll(self, table: str) -> int | None:
@@ -330,7 +330,7 @@ class TwoStep(Batched):
         if (number < last or number > last + 1 + self.forgotten[table]) and not jumped:
             self.world.problem(f"{self.name}: batch {number} of {table} after {last}")
         if (table, number) in self.dropped:
-            self.world.problem(f"{self.name}: batch {number} of {table} was another one before the promotion")
+            self.world.problem(f"{self.name}: batch {number} of {table} had other rows before the promotion")
         self.sink[table] = (number, tokens)
         self.deliver(Event(self.name, None, table, tokens, batch=number))
 

@@ -98,7 +98,7 @@ class Worker(Batched):
                     self.world.problem(f"{self.name}: batch {number} of {table} came again with other rows")
                 return
             if (table, number) in self.dropped and self.was_promoted:
-                self.world.problem(f"{self.name}: batch {number} of {table} was another one before the promotion")
+                self.world.problem(f"{self.name}: batch {number} of {table} had other rows before the promotion")
             self.deliver(Event(self.name, None, table, tokens, batch=number))
 
     def clear(self, table: str) -> int | None:
