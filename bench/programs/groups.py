@@ -24,7 +24,7 @@ from inorder.lab.server.cluster import Cluster
 
 from sql_edition import create
 
-# Full-page images would depend on the checkpoints.
+# full_page_writes is off, because the number of full-page images would depend on checkpoints.
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "jit": "off", "synchronous_commit": "off"}
 SETTINGS |= {"full_page_writes": "off", "autovacuum": "off", "max_connections": "200"}
 ROWS, MANY, GROUPS, UNFOLDED = 200_000, 600, 20, 1_000

@@ -109,7 +109,7 @@ DO $$DECLARE c CURSOR FOR SELECT * FROM feed_read('f', null::events); r record; 
 DO $$DECLARE c refcursor; r record; BEGIN OPEN c FOR EXECUTE 'SELECT * FROM feed_read(''f'', null::events)'; MOVE c; END$$;
 -- No cursor above has moved the position. A cursor over a function that calls feed_read() would not be refused.
 SELECT count(*) FROM feed_peek('f', null::events);
--- A FOR loop fetches rows as needed, and fetches all rows.
+-- A FOR loop fetches rows in portions, but fetches all rows.
 BEGIN;
 DO $$DECLARE r record; c CURSOR FOR SELECT n FROM feed_read('f', null::events); BEGIN FOR r IN SELECT n FROM feed_read('g', null::events) LOOP RAISE NOTICE 'g %', r.n; END LOOP;
     FOR r IN c LOOP RAISE NOTICE 'f %', r.n; END LOOP; END$$;

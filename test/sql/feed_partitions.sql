@@ -140,8 +140,8 @@ INSERT INTO events (at, n) VALUES ('2025-01-02', 33);
 SELECT error_of($$SELECT feed_read('a', null::events)$$);
 SELECT feed_seek('a', 'here');
 SELECT n FROM feed_read('a', null::events);
--- A partition is detached and attached again: it may have got rows of transactions that were read. An unchanged
--- partition looks the same.
+-- A partition is detached and attached again: it may have got rows of transactions that were read. A feed cannot see
+-- that it has not.
 SELECT n FROM feed_read('a', null::events);
 ALTER TABLE events DETACH PARTITION y2028;
 INSERT INTO y2028 SELECT id, '2028-05-06', 34 FROM events WHERE n = 31;

@@ -238,7 +238,7 @@ class Honest:
     def compare_read(
         self, session: Session, relation: Relation, read: str, allowed: set[str], mallory: Session
     ) -> None:
-        """Run one of the reads of the extension, after a savepoint, so that the transaction continues after an error."""
+        """Run one of READS after a savepoint, so that the transaction continues after an error."""
         session.run("SAVEPOINT s")
         statement = (
             read.replace("{t}", relation.name).replace("{r}", f"{quote(relation.name)}::pg_catalog.regclass")

@@ -126,7 +126,7 @@ class Reader:
             (number,) = connection.execute(NEXT, [self.feed, rng.choice([None, 1, 30])]).fetchone() or (None,)
             self.run.has_batch()
             copy.apply(copy.changes(connection, number))
-            self.copy = deepcopy(copy)  # the sink is elsewhere, and keeps the copy
+            self.copy = deepcopy(copy)  # the sink is outside the database, and keeps the copy
             if number is not None:
                 self.run.has_rows()
             if number is not None and rng.random() < 0.9:  # otherwise the batch is delivered again
@@ -138,7 +138,7 @@ class Reader:
             assert copy.rows == copy.table_now(connection), "the copy differs from the table"
             self.run.note("compared" if self.dsn is None else "compared on the standby")
         connection.execute(b"COMMIT")
-        if self.way == "kept":  # the copy is outside, with the position
+        if self.way == "kept":  # the copy is outside the database, with the position
             self.copy = deepcopy(copy)
         return going_on
 
