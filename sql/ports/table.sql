@@ -358,14 +358,15 @@ BEGIN
 END $$;
 
 -- True if a table, or a partition of it, has the triggers of the guard as feed_enable() creates them, and the column
--- with the number is unchanged. quote_all_identifiers must be off.
+-- with the number is unchanged. Writes of a transaction with an older snapshot fire the triggers that exist now.
+-- quote_all_identifiers must be off.
 CREATE FUNCTION inorder_internal.guard_state(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (is_valid boolean)
 LANGUAGE sql STABLE
 -- A function that returns rows is inlined into the statement that calls it.
 BEGIN ATOMIC
     SELECT bool_and((SELECT g.tgfoid = inorder_internal.guard_function() AND g.tgenabled = 'A'::"char"
-                            AND pg_get_triggerdef(g.oid) = w.definition
+                            AND pg_get_triggerdef(g.oid) = w.definition AND NOT inorder_internal.is_changed(g.xmax)
                      FROM pg_trigger AS g WHERE g.tgrelid = relation::oid AND g.tgname = w.name) IS TRUE)
        AND EXISTS (SELECT FROM pg_attribute AS a
                    WHERE a.attrelid = relation::oid AND a.attname = (inorder_internal.known_columns(t))[1]
@@ -578,25 +579,16 @@ BEGIN
 END $$;
 
 -- Error if a description is outdated: the newest snapshot sees another description of the table. In REPEATABLE READ and
--- SERIALIZABLE no newer snapshot is available. The trigger of the guard is therefore examined, because its present
--- definition is always visible. If the trigger has another base or is missing, the table was rebased or disabled.
+-- SERIALIZABLE no newer snapshot is available. If a trigger of inorder was changed after the snapshot, the table may
+-- have been rebased or enabled again.
 CREATE FUNCTION inorder_internal.refuse_outdated(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    is_outdated boolean := (
-        SELECT record_image_ne(ROW(n.key_column, n.is_uuid, n.is_generated, n.order_columns, n.base, n.is_partial),
-                               ROW(t.key_column, t.is_uuid, t.is_generated, t.order_columns, t.base, t.is_partial))
-        FROM inorder_internal.feed_table AS n WHERE n.relation = t.relation);
-    definition text := (SELECT coalesce(pg_get_triggerdef(g.oid), '') FROM pg_trigger AS g
-                        WHERE g.tgrelid = t.relation::oid AND g.tgname = 'zz_inorder_guard');
-    base bigint := substring(definition, '[(]''([0-9]{1,15})''[)]$')::bigint;
 BEGIN
-    IF is_outdated IS NOT TRUE AND current_setting('transaction_isolation') <> 'read committed'
-       AND base IS DISTINCT FROM t.base THEN
-        t.base := base;
-        is_outdated := definition = '' OR inorder_internal.has_guard(t);
-    END IF;
-    IF is_outdated THEN
+    IF (SELECT record_image_ne(ROW(n.key_column, n.is_uuid, n.is_generated, n.order_columns, n.base, n.is_partial),
+                               ROW(t.key_column, t.is_uuid, t.is_generated, t.order_columns, t.base, t.is_partial))
+        FROM inorder_internal.feed_table AS n WHERE n.relation = t.relation)
+       OR EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = ANY (inorder_internal.tree(t.relation)::oid[])
+                  AND starts_with(g.tgname::text, 'zz_inorder_') AND inorder_internal.is_changed(g.xmax)) THEN
         PERFORM inorder_internal.say_outdated(t.relation);
     END IF;
 END $$;
