@@ -773,8 +773,9 @@ def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connect
         run(fresh, "BEGIN", *map(write.format, range(100)), "COMMIT", FOLD, write.format(turn))
         at_first = at_first or pages(fresh)
     assert pages(fresh) <= 3 * at_first
-    run(fresh, "ANALYZE orders_by_status_deltas")  # autovacuum would do this
-    assert pages(fresh) <= 3 * at_first
+    for statement in ("VACUUM", "ANALYZE", "VACUUM"):  # autovacuum would do this
+        run(fresh, f"{statement} orders_by_status_deltas")
+        assert pages(fresh) <= 3 * at_first, statement
     assert difference(fresh) == difference(other) == []
 
 
