@@ -55,7 +55,8 @@ BEGIN ATOMIC
     SELECT c.id FROM called AS c;
 END;
 
--- Let a role use everything, only write into tables, or do neither. The role is given as GRANT names it.
+-- Give a role the privileges to use everything or only to write into tables, or no privileges. The role is given as
+-- GRANT names it.
 CREATE FUNCTION inorder_internal.set_rights(role text, uses boolean, writes boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -22,8 +22,8 @@
 PG_FUNCTION_INFO_V1(key_base);
 
 /*
- * Get the value of a constant of one of the integer types; false for other
- * constants, or null
+ * Get the value of a constant of one of the integer types; false for null, and
+ * for constants of other types
  */
 static bool
 is_number(const Const *constant, int64 *number)
