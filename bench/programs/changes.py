@@ -113,7 +113,7 @@ def opened(cluster: Cluster, name: str) -> Iterator[Side]:
 
 
 def print_changes(rounds: int) -> None:
-    """Measure the costs, and print a table of them."""
+    """Measure the costs, and print a table of the costs."""
     with Cluster(find_installation()) as cluster, ExitStack() as stack:
         cluster.start(SETTINGS)
         sides = [stack.enter_context(opened(cluster, name)) for name in SIDES]

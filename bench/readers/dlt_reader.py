@@ -14,7 +14,7 @@ import dlt
 import psycopg
 from dlt.sources.sql_database import sql_table
 
-LAG = 5  # rows of this number of seconds are read again
+LAG = 5  # seconds: rows that are not older than this are read again
 
 
 class Pipeline:

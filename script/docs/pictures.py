@@ -143,7 +143,7 @@ def wal(results: Mapping[str, Result]) -> Chart:
     return Chart("WAL of random keys", axis, Axis("times the WAL of version 7", logarithmic=True), lines)
 
 
-# The run, and the function that draws the picture, by the name of the picture.
+# For each picture: the run, and the function that draws the picture from the run.
 PICTURES = {"lost": ("reader-18", lost)}
 CHARTS = {"inserts": inserts, "wal": wal}
 

@@ -26,7 +26,7 @@ SELECT feed_batch_rows('f', :b, null::events);
 SELECT feed_finish_batch('f', 99, 1), feed_finish_batch('f', NULL, 1);
 -- The batch of the first worker is not finished: transactions that have rows in this batch have not passed.
 SELECT feed_passed('events') <= (SELECT min(uuid_xact_id(id)) FROM events) AS waits;
--- Functions that read the whole feed refuse while workers have batches.
+-- Functions that read the whole feed raise an error while workers have batches.
 SELECT * FROM feed_read('f', null::events);
 SELECT * FROM feed_peek('f', null::events);
 SELECT feed_apply('f', 'SELECT FROM batch');

@@ -31,8 +31,8 @@ SELECT feed_seek('events', 'here');
 SELECT n FROM feed_read('events', null::events);
 SELECT b FROM feed_read('pairs', null::pairs);
 ROLLBACK;
--- Changes the state, runs the statements, and rolls back. The change is marked as written by the extension: other state
--- is not used.
+-- Changes the state, runs the statements, and rolls back. The change is marked as written by the extension, because
+-- other state would not be used.
 CREATE FUNCTION with_state(change text, VARIADIC statements text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
     answers text[];

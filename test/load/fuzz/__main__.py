@@ -16,7 +16,7 @@ from load.fuzz.run import run
 )
 @click.option("--seed", type=int, help="Seed of all random choices.  [default: random]")
 @click.option("--sessions", type=click.IntRange(1), help="End after this number of sessions, even before --seconds.")
-@click.option("--edition", default="c", type=click.Choice(["c", "sql"]), help="C extension, or SQL edition.")
+@click.option("--edition", default="c", type=click.Choice(["c", "sql"]), help="Edition: C extension, or SQL.")
 def main(seconds: float, seed: int | None, sessions: int | None, edition: str) -> None:
     """Call functions as a hostile role. Exit code 1 if the role gained a privilege, or damaged anything."""
     chosen = random.SystemRandom().randrange(1_000_000) if seed is None else seed

@@ -47,7 +47,7 @@ def run_parts(
 @click.command()
 @option("--seconds", default=40.0, type=click.FloatRange(1, 3600), help="How long the writers write.")
 @option("--rounds", default=3, type=click.IntRange(1, 1000), help="How many rounds, each on new servers.")
-@option("--edition", type=click.Choice(list(EDITIONS)), default="c", help="C extension, or SQL edition.")
+@option("--edition", type=click.Choice(list(EDITIONS)), default="c", help="Edition: C extension, or SQL.")
 @option("--part", "parts", type=click.Choice(PARTS), multiple=True, default=PARTS[:2], help="Parts to run.")
 @option("--short", is_flag=True, help="Omit crashes, promotion and restore.")
 @option("--clock", is_flag=True, help="Change the clock of the servers by up to 20 seconds, about every second.")

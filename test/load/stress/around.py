@@ -15,7 +15,7 @@ from world.role import Role
 from world.tables import MOVER, OWNER
 from world.world import World
 
-# Seconds. PostgreSQL detects deadlocks by the clock: after a step back, a deadlock is detected later by this time.
+# Seconds. PostgreSQL detects deadlocks by the clock: a step back of 20 s may delay the detection by 20 s.
 STEPS = (-20, -3, 0, 3, 20)
 LAST = 60  # seconds after which a lease given under any of these steps has expired
 # Settings of a standby for a changing clock: with recovery_min_apply_delay, the standby would wait until its clock, set

@@ -192,7 +192,7 @@ def settle(run: Reading, readers: list[Reader]) -> None:
     """Read all changes, after which each copy must equal the table."""
     rng = random.Random(0)
     with connect(run.dsn) as connection:
-        if not run.crashing:  # after a crash, resync() would hide its damage to the copies
+        if not run.crashing:  # after a crash, resync() would hide that the crash has damaged a copy
             for name in connection.execute(b"SELECT gid FROM pg_prepared_xacts").fetchall():
                 connection.execute(f"ROLLBACK PREPARED '{name[0]}'".encode())
             resync(connection)
@@ -226,7 +226,7 @@ def run_changes(
             standby.start(SETTINGS)
         readers = readers_of(run, standby)
         work: list[Work] = [*[partial(write, run)] * 8, partial(kill, run, which=READS), *readers]
-        if not asynchronous:  # resync() of an owner would hide damage by a crash
+        if not asynchronous:  # resync() of an owner would hide that a crash has damaged a copy
             work.append(partial(own, run, repair=resync))
         cycles = max(1, round(seconds / CYCLE_SECONDS)) if asynchronous else 1
         for _ in range(cycles):

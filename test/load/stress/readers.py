@@ -232,7 +232,7 @@ class Fickle(Plain):
         self.given_back[table].difference_update(tokens)
 
     def repaired(self, number: int | None, repaired: Repair) -> Event:
-        """Count the rows that the repair has read as delivered, because the feed does not return them again."""
+        """Count rows of the repair as delivered, because the feed does not return them again."""
         self.given_back[KEYED].difference_update(repaired.rest)
         return super().repaired(number, repaired)
 
