@@ -121,8 +121,10 @@ columns_of(Relation table, const Reading *reading)
 static bool
 names_columns(const Trigger *trigger, const Columns *columns)
 {
-	return trigger->tgnattr == columns->count &&
-		memcmp(trigger->tgattr, columns->numbers, sizeof(AttrNumber) * columns->count) == 0;
+	for (int i = 0; i < trigger->tgnattr && i < columns->count; i++)
+		if (trigger->tgattr[i] != columns->numbers[i])
+			return false;
+	return trigger->tgnattr == columns->count;
 }
 
 /*

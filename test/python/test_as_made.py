@@ -8,7 +8,7 @@ import pytest
 from inorder.connection.database import Connection
 
 from ground import Place
-from world.sql import run
+from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
@@ -133,3 +133,24 @@ def test_a_read_refuses_what_the_queries_refuse(place: Place, kind: str) -> None
     assert {name: errors for name, errors in both.items() if errors[0] != errors[1]} == {}
     refused = [name for name, errors in both.items() if errors[0]]
     assert len(refused) >= 10 and len(both) >= len(refused) + 4
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        "x uuid PRIMARY KEY DEFAULT uuid_xact_nextval()", "x bigint DEFAULT xact_id()",
+        """x bigint DEFAULT xact_id(), "A ""b" numeric(8, 2), c timestamptz(3), PRIMARY KEY (c, "A ""b")""",
+        "x bigint DEFAULT xact_id(), c varchar(9) PRIMARY KEY", "x bigint DEFAULT xact_id(), c bit(3) PRIMARY KEY",
+        "x bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, y uuid PRIMARY KEY",
+    ],
+)  # fmt: skip
+def test_the_members_are_those_of_the_queries(place: Place, keys: str) -> None:
+    """The bytes are compared, as in each read, because queries may describe the table in another isolation level."""
+    owner = place.session()
+    run(owner, f"CREATE TABLE t ({keys})", "CREATE INDEX ON t (x)", "SELECT feed_enable('t')")
+    same = f"""SELECT NOT inorder_internal.differ(inorder_internal.members(f), inorder_internal.proved_members(f, 10))
+               FROM inorder_internal.feed_table AS f WHERE relation = '{place.schema}.t'::regclass"""
+    for isolation in ("READ COMMITTED", "REPEATABLE READ"):
+        run(owner, f"BEGIN ISOLATION LEVEL {isolation}", "SET LOCAL search_path = pg_catalog, pg_temp")
+        assert value(owner, same)
+        run(owner, "ROLLBACK")
