@@ -302,6 +302,17 @@ def test_the_schedule_of_each_verdict_shows_its_fault(target: Target) -> None:
     assert differs == {}
 
 
+def test_a_schedule_gives_ids_in_the_same_order_each_time(target: Target) -> None:
+    """Sessions discard the ids that they have cached in earlier schedules. A cache of 20 ids lasts for ten."""
+    schedule, orders = of_text("A: insert, A: commit, B: insert, B: commit, A: insert, A: commit"), set[str]()
+    with closing(Arena(target, WAYS["id"])) as arena, arena.table(NAMED["cached ids"]):
+        for _ in range(11):
+            written = arena.play(schedule).transactions
+            ids = sorted((int(key), transaction.session) for transaction in written for key in transaction.keys)
+            orders.add("".join(session for _, session in ids))
+    assert orders == {"AAB"}
+
+
 def test_a_writer_that_waits_is_left_waiting(target: Target) -> None:
     """A reader that locks the table makes some schedules impossible. The cost of this lock is that writers wait."""
     way = Way("locked", "id > last, and a lock", "SELECT id FROM events WHERE id > :last ORDER BY id",
@@ -329,6 +340,15 @@ def test_a_program_is_told_when_to_poll(target: Target, tmp_path: Path) -> None:
     assert "lost" in outcome(target, way, "overlap").failures
     killed = outcome(target, way, "killed reader", 1)
     assert (killed.schedules, killed.failures) == (1, {})
+
+
+def test_a_program_that_is_killed_forgets_its_polls() -> None:
+    counts = "import json, sys\nfor n, _ in enumerate(sys.stdin, 1): print(json.dumps({'last': n}), flush=True)"
+    with closing(Program(shlex.join([sys.executable, "-c", counts]), {})) as program:
+        for kill in (False, True, False):
+            program.begin(1, "2026-01-01", kill)
+            assert program.wait(lambda _: ()) == () and program.rows(1, kill) == ()
+        assert program.position == 1
 
 
 # A program that ends at the first poll during which a transaction is prepared.
