@@ -255,8 +255,8 @@ RETURN '9223372036854775808'::text;
 
 -- The queries for the rows that are added up: deltas of later transactions, deltas of transactions that the fold found
 -- open, and the rows of the fold. "fold" is the pattern of an expression for a column of the fold. After VACUUM during
--- a long transaction the table has few rows in many pages, and the planner would read the whole table. The order, and
--- a LIMIT of which the planner expects a tenth of the rows, make it use the index.
+-- a long transaction the table has few rows in many pages, and the planner would read the whole table. ORDER BY, and a
+-- LIMIT for which the planner expects a tenth of the rows, make the planner use the index.
 CREATE FUNCTION inorder_internal.added_rows(s inorder_internal.group_set, list text, fold text) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
