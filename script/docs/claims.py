@@ -111,7 +111,7 @@ def kept(ratio: Estimate) -> Answer:
 
 
 def below(published: float) -> Callable[[Estimate], Answer]:
-    """The claim holds if the interval is below 1 and reaches the published figure, and in part if it is only below 1.
+    """The claim holds if the interval is below 1 and reaches the published figure, and in part if it does not reach it.
 
     >>> [below(0.3)(Estimate(0.0, *ends, 6)).name for ends in ((0.2, 0.4), (0.5, 0.6), (0.9, 1.1), (0.5, 1.1))]
     ['HOLDS', 'IN_PART', 'NOT', 'OPEN']
@@ -127,7 +127,7 @@ def below(published: float) -> Callable[[Estimate], Answer]:
 
 
 def above(published: float) -> Callable[[Estimate], Answer]:
-    """The claim holds if the interval is above 1 and reaches the published figure, and in part if it is only above 1.
+    """The claim holds if the interval is above 1 and reaches the published figure, and in part if it does not reach it.
 
     >>> [above(3.0)(Estimate(0.0, *ends, 6)).name for ends in ((2.9, 3.1), (1.1, 1.2), (0.9, 1.1), (0.9, 2.0))]
     ['HOLDS', 'IN_PART', 'NOT', 'OPEN']

@@ -142,8 +142,8 @@ SELECT feed_fail_batch('f', :b, :b_token, 'bad');
 SELECT feed_seek('f', 'beginning');
 SELECT count(*) FROM feed_batches;
 SELECT count(*) FROM feed_read('f', null::events);
--- In the order of a column there is one batch at a time: no other batch is given out until it is finished, even if it
--- is dead.
+-- A feed in the order of a column has one batch at a time: no other batch is given out until this batch is finished,
+-- even if this batch is dead.
 CREATE TABLE streams (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY);
 CREATE INDEX ON streams (seq);
 SELECT feed_create('ordered', 'streams', order_column => 'seq');

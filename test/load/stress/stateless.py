@@ -125,8 +125,8 @@ class Stateless(Reader):
     def accept_partitions(self, table: str) -> None:
         """Renew the partitions of a position, as feed_seek() with 'here' does for a feed.
 
-        A position inside a transaction is first moved out of the transaction: its stored key would be taken as a value
-        of the new primary key.
+        A position inside a transaction is first moved out of the transaction, because the server would take the stored
+        key as a value of the new primary key.
         """
         if table == KEYED:
             self.accept_key(table)
