@@ -241,8 +241,8 @@ class Reader:
             owner = listed([identifier(view[0]["owner"])])
             reason = (
                 f"pg_stat_statements: its schema belongs to {owner}, who could replace the view; HINT: Run inorder "
-                f"advise as {owner}, after GRANT pg_read_all_stats TO {owner}. If no program relies on its schema: "
-                f"{MOVE}"
+                f"advise as {owner}, after GRANT pg_read_all_stats TO {owner}. If no program relies on "
+                f"the schema of pg_stat_statements, run: {MOVE}"
             )
         if reason:
             self.unseen.append(f"readers that poll, counts of all rows, rows that updates change: {reason}")

@@ -27,7 +27,7 @@ from inorder.options import DSN, FILE, option
 @option("-d", "--dsn", type=DSN, help="Your own server, if it was measured: connection string, URI or service=NAME.")
 @option(
     "--source", type=DSN,
-    help="Server of the table to imitate, for a FILE of lab run like.  [libpq's environment]",
+    help='For a FILE of "inorder lab run like": server of the table to imitate.  [libpq\'s environment]',
 )  # fmt: skip
 @page_option
 @show_option

@@ -148,7 +148,7 @@ class Reader:
         return any(has_rows for (has_rows,) in rows)
 
     def next(self, position: str, max_rows: int | None, whole: bool = False, until: str | None = None) -> str | None:
-        """The position after the next batch, which has no transaction that ended after ``until``; None at the end."""
+        """The position after the next batch of transactions that had ended at ``until``; None at the end."""
         name = "reader_next" if until is None else "reader_next_until"
         end = {} if until is None else {"until": until}
 

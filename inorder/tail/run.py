@@ -74,7 +74,7 @@ def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
 
 
 def source_for(request: Request, stack: ExitStack, sink: Sink) -> Source:
-    """A feed, or a table with a position file, which is locked during the run."""
+    """A feed, or a table with a position file. The position file is locked during the run."""
     if request.feed is not None:
         return stack.enter_context(closing(FeedSource(request)))
     assert request.table is not None and request.position is not None

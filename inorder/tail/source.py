@@ -85,7 +85,7 @@ class Source:
         raise NotImplementedError
 
     def check_name(self) -> None:
-        """Raise an error if another table now has the name of the table, which was read to its end."""
+        """Called at the end of the table. Raise an error if another table now has the name of this table."""
 
     def skip(self, batch: Batch) -> None:
         """Move the position past a batch without rows. The position need not be saved."""

@@ -95,7 +95,7 @@ def without_repeats(pairs: list[tuple[str, Any]]) -> Json:
 
 
 def refused(constant: str) -> None:
-    raise TypeError(f"{constant} is no value")
+    raise TypeError(f"{constant} is not allowed in JSON")
 
 
 def state_of(fields: Json) -> State:

@@ -210,7 +210,7 @@ BEGIN
         to_regclass(inorder_internal.log_name(relation)));
 END $$;
 
--- Log the changes of a table from now on. If changes may be missing from the log, or marks is true, a marker is
+-- Log the changes of a table from now on. If changes may be missing from the log, or "marks" is true, a marker is
 -- written, which makes feeds read the whole table.
 CREATE FUNCTION inorder_internal.log_changes(caller oid, relation regclass, marks boolean) RETURNS regclass
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

@@ -41,7 +41,7 @@ BEGIN
     END CASE;
 END $$;
 
--- Error unless a column of a proved table can define an order (or, if divides is true, keeps each row in one share).
+-- Error unless a column of a proved table can define an order (or, if "divides" is true, keeps each row in one share).
 CREATE FUNCTION inorder_internal.prove_column(t inorder_internal.feed_table, column_name name, divides boolean)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -619,7 +619,7 @@ BEGIN
 END $$;
 
 -- The statement that adds up the fold and the deltas that a snapshot sees, and stores the sums in their place. If
--- recounts is true, the proof does not hold, and the view counts the table. All folds and deltas are then deleted,
+-- "recounts" is true, the proof does not hold, and the view counts the table. All folds and deltas are then deleted,
 -- because deltas of another server may have numbers that this server has not reached.
 CREATE FUNCTION inorder_internal.adding_statement(s inorder_internal.group_set, recounts boolean) RETURNS text
 LANGUAGE sql STABLE
@@ -678,14 +678,14 @@ END', proof, s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END,
         inorder_internal.proof_call(s), 'table % was changed while its rows were counted', s.relation));
 END $$;
 
--- Fold a set: if waits is true, for the owner of the table, otherwise for a writer. Error if the transaction holds a
--- lock of DDL statements on the table, or has changed the row of the table in pg_class, as GRANT does. The transaction
--- could then change the table again, and the proof would not show the change. For a writer the set is not searched for
--- faults, because this would take longer than the fold. As long as the proof of the newest fold holds, the set has no
--- fault. A writer does not wait for a locked partition. (LOCK TABLE on the view locks the table and all partitions,
--- with the privileges of the owner of the view.) A writer does not fold if a partition belongs to another role. The
--- plan of the fold may evaluate functions of that role, for example in the predicate of an index, with the privileges
--- of the owner of the table, who has not asked for the fold.
+-- Fold a set. The caller is the owner of the table if "waits" is true, otherwise a writer. Error if the transaction
+-- holds a lock of DDL statements on the table, or has changed the row of the table in pg_class, as GRANT does. The
+-- transaction could then change the table again, and the proof would not show the change. For a writer the set is not
+-- searched for faults, because this would take longer than the fold. As long as the proof of the newest fold holds, the
+-- set has no fault. A writer does not wait for a locked partition. (LOCK TABLE on the view locks the table and all
+-- partitions, with the privileges of the owner of the view.) A writer does not fold if a partition belongs to another
+-- role. The plan of the fold may evaluate functions of that role, for example in the predicate of an index, with the
+-- privileges of the owner of the table, who has not asked for the fold.
 CREATE FUNCTION inorder_internal.fold_set(caller oid, s inorder_internal.group_set, waits boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

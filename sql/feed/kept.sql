@@ -87,7 +87,7 @@ BEGIN
 END $$;
 
 -- A feed; error unless the caller may move it and, if must_read is true, read its table. A restored feed is an error
--- unless seeks is true.
+-- unless "seeks" is true.
 CREATE FUNCTION inorder_internal.checked_feed(feed bigint, caller oid, must_read boolean, seeks boolean)
 RETURNS inorder_internal.feed
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -181,7 +181,7 @@ BEGIN
 END $$;
 
 -- Move a locked feed over a batch. If is_all is true, the batch has all rows that were committed at the time "asked".
--- If gives is true, the batch is given to a worker, and its number is returned.
+-- If "gives" is true, the batch is given to a worker, and its number is returned.
 CREATE FUNCTION inorder_internal.move_feed(
     f inorder_internal.feed_view, past_batch @extschema@.feed_batch, is_all boolean, gives boolean DEFAULT false
 ) RETURNS bigint

@@ -101,9 +101,9 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed, with the batch that follows its position. "waits" is true for a caller that only waits for rows. If moves is
--- true and there are rows, the feed is locked, and the batch is determined under the lock. If moves is true and there
--- are no rows, the poll is recorded.
+-- A feed, with the batch that follows its position. "waits" is true for a caller that only waits for rows. If "moves"
+-- is true and there are rows, the feed is locked, and the batch is determined under the lock. If "moves" is true and
+-- there are no rows, the poll is recorded.
 CREATE FUNCTION inorder_internal.open_next_batch(
     caller oid, name text, owner oid, max_rows int, waits boolean, moves boolean
 ) RETURNS inorder_internal.feed_view
@@ -138,7 +138,7 @@ BEGIN
     RETURN f;
 END $$;
 
--- The next rows of a feed. If moves is true, the position moves over these rows.
+-- The next rows of a feed. If "moves" is true, the position moves over these rows.
 CREATE FUNCTION inorder_internal.next_rows(
     caller oid, name text, owner oid, max_rows int, moves boolean
 ) RETURNS inorder_internal.found_rows

@@ -101,8 +101,8 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM inorder_internal.move_feed(f, b, (f.next).is_all);
-    -- The name of the table may now be the name of a domain. NULL::domain would evaluate the conditions of the domain,
-    -- and a null array does not.
+    -- The name of the table may now be the name of a domain. NULL::domain would evaluate the conditions of the domain;
+    -- a null array does not evaluate them.
     EXECUTE format('SELECT inorder_internal.apply_rows((NULL::%s[])[1], $1, $2, $3, $4)', (f.t).relation)
     INTO processed USING (f.t).relation::oid, b, statement, path;
     PERFORM inorder_internal.unchanged_members(f.t, (f.next).members);

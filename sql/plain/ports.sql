@@ -34,8 +34,8 @@ BEGIN
     END IF;
     -- The table and its partitions, as the snapshot sees them.
     seen_tables := inorder_internal.tree(relation);
-    -- A later change of the file by this transaction is another row of the catalog, which does not hide the row that
-    -- the snapshot sees.
+    -- If this transaction has replaced a file since the snapshot was taken, the snapshot still sees the former row of
+    -- pg_class.
     rewritten := (SELECT c.oid FROM pg_class AS c
                   WHERE c.oid = ANY (seen_tables) AND c.relkind = 'r'
                     AND c.relfilenode IS DISTINCT FROM pg_relation_filenode(c.oid) LIMIT 1);
@@ -167,8 +167,8 @@ DECLARE
 BEGIN
     -- If the transaction gives a batch to a worker, its commit flushes the WAL, by the trigger keep_commit. Otherwise
     -- the WAL is flushed at once or, before version 17, by the commit. A transaction needs a second flush only if the
-    -- first flush was made at once, and later snapshots may see more transactions. The setting has the start time of
-    -- the transaction that has flushed.
+    -- first flush was made at once, and later snapshots may see more transactions. The setting inorder.durable is the
+    -- start time of the transaction that has flushed.
     IF keeps_commit OR pg_is_in_recovery()
        OR current_setting('inorder.durable', true) = now()::text
           AND NOT (at_once AND current_setting('transaction_isolation') = 'read committed') THEN

@@ -32,12 +32,12 @@ RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Run a query over one table with the privileges of the caller (query.c), and return its first row, a text[]; null if
--- there is no row. If walks is true, the query reads the first rows by an index, and must not be planned with a sort.
+-- there is no row. If "walks" is true, the query reads the first rows by an index, and must not be planned with a sort.
 CREATE FUNCTION inorder_internal.as_caller(t inorder_internal.feed_table, query text, walks boolean, caller oid)
 RETURNS text[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- Run a query over one table with the privileges of the caller, and return its result, a number. If parallel is true,
+-- Run a query over one table with the privileges of the caller, and return its result, a number. If "parallel" is true,
 -- the query may use parallel workers.
 CREATE FUNCTION inorder_internal.count_as_caller(
     t inorder_internal.feed_table, query text, parallel boolean, caller oid
@@ -125,8 +125,8 @@ BEGIN
 END $$;
 
 -- The number of pages that this session has read so far. The number includes at least the pages of table t and its
--- indexes; callers compute differences. If begins is true, and the last probe was costly and found nothing, the result
--- is the number before that probe.
+-- indexes; callers compute differences. If "begins" is true, and the last probe was costly and found nothing, the
+-- result is the number before that probe.
 CREATE FUNCTION inorder_internal.pages_read(t inorder_internal.feed_table, begins boolean) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 

@@ -23,7 +23,7 @@ END $$;
 CREATE FUNCTION inorder_internal.is_plain(relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
--- The reason why a table cannot be read by transactions, regardless of its columns, or null.
+-- The reason why a table cannot be read by transaction number, regardless of its columns; null if there is no reason.
 CREATE FUNCTION inorder_internal.problem(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -51,7 +51,7 @@ BEGIN
     END;
 END $$;
 
--- Error if a table cannot be read by transactions, regardless of its columns.
+-- Error if a table cannot be read by transaction number, regardless of its columns.
 CREATE FUNCTION inorder_internal.check_kind(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -179,7 +179,7 @@ BEGIN
                      AND NOT c.convalidated);
 END $$;
 
--- True if the predicate of an index is that the number is not 0, or is above 0. Rows of number 0 existed before
+-- True if the predicate of an index has the form number <> 0 or number > 0. Rows of number 0 existed before
 -- feed_prepare(). feed_prepare() uses <> 0, because such an index also shows that no number is below 0.
 CREATE FUNCTION inorder_internal.leaves_out_old(index pg_index) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -635,7 +635,7 @@ BEGIN
     END IF;
 END $$;
 
--- Error if a table can no longer be read by transactions, if it is not guarded, or if row security hides rows of it.
+-- Error if a table can no longer be read by transaction number, if it has no guard, or if row security hides rows.
 CREATE FUNCTION inorder_internal.check_table(t inorder_internal.feed_table, caller oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

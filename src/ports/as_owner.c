@@ -65,7 +65,7 @@ body_of(FunctionCallInfo public_call, Oid schema)
 }
 
 /*
- * Let a function return its set only as a whole, and return the modes that were
+ * Allow a function to return its set only as a whole.  Returns the modes that were
  * allowed before.  In any other mode the set would be computed later, with the
  * privileges of the caller.
  */

@@ -312,7 +312,7 @@ read_feed(Datum id, Oid relation, Oid caller, bool must_read, Feed *feed)
 }
 
 /*
- * Find a feed that the caller may move and read, and read its present state.  If moves is true, first wait until no
+ * Find a feed that the caller may move and read, and read its present state.  If "moves" is true, first wait until no
  * other reader moves the feed.  False if there is no such feed; SQL functions then raise the error, or find the feed
  * (see find_movable()).
  */

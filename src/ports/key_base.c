@@ -91,7 +91,7 @@ key_base(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(base);
 }
 
-/* True if a predicate is that a column of type bigint is not 0, or is above 0: see leaves_out_old() in SQL */
+/* True if a predicate has the form x <> 0 or x > 0, where x is a column of type bigint: see leaves_out_old() in SQL */
 bool
 leaves_out_old(char *predicate, AttrNumber column)
 {

@@ -81,7 +81,8 @@ is_remembered(const Table *table, const Row *position)
 
 /*
  * True if a few probes are enough for a set, and the table is as the position
- * remembers it.  A table for which the result is true is locked and proved.
+ * remembers it.  If the result is true, this function has locked and proved
+ * the table.
  */
 static bool
 is_worth_probing(Table *table, const Row *position, Numbers set)
@@ -154,8 +155,8 @@ holds_again(Table *table, HeapTupleHeader position, Numbers *outside)
 
 /*
  * True if quick checks show that the rows of a batch can be read: the table is unchanged since the batch was made, the
- * batch is not in the order of a column, and the transactions of the batch have ended in the newest snapshot.  A table
- * for which the result is true is locked and proved.
+ * batch is not in the order of a column, and the transactions of the batch have ended in the newest snapshot.  If the
+ * result is true, this function has locked and proved the table.
  */
 bool
 is_readable(Table *table, HeapTupleHeader batch)
@@ -301,8 +302,8 @@ next_by_index(PG_FUNCTION_ARGS)
 /*
  * pages_read(t feed_table, begins boolean) -> bigint
  *
- * The number of buffers that this process has accessed.  If begins is true, the buffers of the costly probe before this
- * search are subtracted.  The difference between the results of this call and of a later call then includes these
+ * The number of buffers that this process has accessed.  If "begins" is true, the buffers of the costly probe before
+ * this search are subtracted.  The difference between the results of this call and of a later call then includes these
  * buffers.
  */
 Datum

@@ -258,7 +258,7 @@ bound_function(Oid namespace, Oid id_type, bool is_range)
 }
 
 /*
- * floor(t) or, if second is true, after(t); for a range, the lower or the upper
+ * floor(t) or, if "second" is true, after(t); for a range, the lower or the upper
  * bound.  If the operand is constant, the result is a constant, too.
  */
 static Node *

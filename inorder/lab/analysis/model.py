@@ -70,7 +70,7 @@ class Conditions:
     ``checkpoint``: seconds between two checkpoints. A block of a sequence has ``block_size`` rows, and a block of time
     lasts ``interval_length`` seconds; after ``block_count`` or ``interval_count`` blocks the prefix wraps.
     ``position``: the number of rows in the present block, None for the average over all positions. ``key_bytes``: the
-    size of a key in the index, 0 for the size of its kind.
+    size of a key in the index; 0 stands for the usual size of keys of the kind.
     """
 
     rows: float

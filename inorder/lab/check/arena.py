@@ -96,7 +96,7 @@ class Arena:
     def lacks(self, case: Case) -> str:
         words = {word for steps in case.writers for words in steps for word in words.split()}
         if (case.cache > 1 or "draw" in words) and not self.way.draws:
-            return "the way draws ids itself"
+            return "the insert of this way does not contain :id"
         if case.apart and self.way.steps == 1:
             return "a poll is one statement"
         if "prepare" in words and self.way.listen:

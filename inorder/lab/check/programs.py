@@ -1,4 +1,4 @@
-"""Readers under test that are Python functions, or programs, which keep the contract in ``protocol``."""
+"""Readers under test: Python functions, and programs that follow the contract in ``protocol``."""
 
 import os
 import select

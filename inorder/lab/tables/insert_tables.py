@@ -107,7 +107,7 @@ class InsertTables:
         self.filling = False
 
     def fill_stage(self, rows: int, recorded: bool = True) -> Stage:
-        """The stage that fills the tables, which a resumed run repeats. ``recorded``: its metrics are in the result."""
+        """The stage that fills the tables. A resumed run repeats it. ``recorded``: its metrics are in the result."""
         title = f"Filling {len(self.kinds)} tables to {rows:,} rows"
         places = tuple(Place(FILL, name, rows, f"{title}: {kind.label}") for name, kind in self.kinds.items())
         turns = every_round([Turn(places, lambda _seed: self.fill(rows))])

@@ -1,6 +1,6 @@
 """The verdicts of the insert experiment: the cost of random keys, the key to use, the effect of the table's size.
 
-The server counts WAL exactly. If noise hides a difference in speed, WAL decides.
+The server counts WAL exactly. If noise hides a difference in speed, the WAL determines the answer.
 """
 
 import re
@@ -29,6 +29,7 @@ BESIDE = (
     "In other tables, the WAL of random keys relative to ordered keys is "
     f"{', '.join(f'{factor} ({table})' for table, factor in LIKE.items())}."
 )
+EXACT = "The WAL determines this answer, because the server counts WAL exactly."
 OFFER = "To measure a table like yours, use inorder lab run insert --like TABLE."
 # The explanation of a label at its first use: on a page at the first bar, on a terminal in the answer.
 EXPLAINED = {"xact": "xact (transaction-ordered)"}
@@ -157,7 +158,7 @@ def ordered_verdict(result: Result, base: KindRow, ordered: Sequence[KindRow]) -
         answer if by_speed or by_wal else UNDECIDED,
         " ".join(figures),
         f"{table_text(base)} {OFFER}",
-        sure if by_speed or not by_wal else f"The WAL decides, because the server's counters are exact. {sure}",
+        sure if by_speed or not by_wal else f"{EXACT} {sure}",
         bars([base, *shown], speed=by_speed),
         steps_for(chosen) if by_speed or by_wal else (),
     )

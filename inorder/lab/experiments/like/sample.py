@@ -131,7 +131,8 @@ class Sample:
 def beside(shape: Shape, column: ShapeColumn) -> str:
     """The name of an additional column of the sample.
 
-    This column has the next value of a rising column; for other columns, the ordinal of a value that occurs once.
+    For a rising column, the additional column has the next value. For other columns, the additional column numbers the
+    values that occur once in the raw sample, and is null for other values.
     """
     return f"{N}_{shape.columns.index(column)}"
 
