@@ -92,7 +92,7 @@ BEGIN
     ELSIF statistics.deleted > 0 OR statistics.updated > 0 THEN
         RAISE WARNING 'rows of table % were deleted or updated', t.relation
         USING ERRCODE = 'restrict_violation',
-              DETAIL = format('%s rows were deleted and %s rows were updated since statistics were reset. With a '
+              DETAIL = format('Since statistics were reset, deleted rows: %s, updated rows: %s. With a '
                               'feed or an exact count, DELETE is an error, and no feed delivers an updated row again.',
                               statistics.deleted, statistics.updated),
               HINT = log_hint;

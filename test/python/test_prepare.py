@@ -400,7 +400,7 @@ def test_rows_that_were_deleted_are_asked_about(prepare: Tail, old: Connection) 
     for option in (["--dry-run"], []):
         listed, messages = outputs(prepare, "old", *option, code=2)
         assert listed == [] and "WARNING:  rows of table public.old were deleted or updated" in messages
-        assert any("2 were deleted and 1 updated" in line for line in messages)
+        assert any("deleted rows: 2, updated rows: 1." in line for line in messages)
         assert any("inorder prepare public.old --changes logs" in line and "--insert-only" in line for line in messages)
     assert value(old, COLUMNS) == "k,n"
     assert run(prepare, "--changes")[0].startswith("SELECT public.changes_enable(")
