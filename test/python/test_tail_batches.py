@@ -123,7 +123,7 @@ def test_a_command_outlives_a_kill_alone(tail: Tail, fresh: Connection, source: 
         running.kill()
         running.wait()
     wait_for(lambda: value(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))
-    assert " is in use by " in tail(*source, "--exec", command, code=1)
+    assert " is in use by " in tail(*source, "--exec", "cat > other", code=1)
     (tail.folder / "gate").write_text("go\n")
     wait_for((tail.folder / "got").exists)
     assert tail.rows("got") == [1, 2, 3, 4, 5]
