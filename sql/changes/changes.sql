@@ -39,8 +39,8 @@ BEGIN
     RETURN relation;
 END $$;
 
--- Parts of the query for changes. In the query, k stands for the keys of the log, and x for the rows e of the table
--- that have these keys.
+-- Parts of the query for changes. In the query, k stands for the keys of the log, e for the rows of the table, and x
+-- for each key with the row that has the key, if any.
 --
 --  unnested   the keys
 --  is_key     condition: a key has no null
@@ -98,8 +98,9 @@ END $$;
 -- The version of the rows in a snapshot, computed from the transactions that have ended in the snapshot. A snapshot
 -- that sees more transactions has a higher version. The upper bits are the highest number of a transaction that has
 -- ended. The lower bits are higher if fewer transactions with lower numbers are in progress. The upper bits do not
--- depend on transactions in progress, because a standby counts open savepoints among them. In one snapshot, an existing
--- row has a higher version than a deleted key, because a sink may treat the keys of both as equal.
+-- depend on transactions in progress, because a standby counts open savepoints as transactions in progress. In one
+-- snapshot, an existing row has a higher version than a deleted key, because a sink may treat the keys of both as
+-- equal.
 CREATE FUNCTION inorder_internal.version_of(ended int8multirange, is_there boolean) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -143,7 +144,8 @@ BEGIN
         ' FROM (SELECT ', p.once, ' x.* FROM x WHERE x.is_there) AS x');
 END $$;
 
--- The changes of an unfinished batch. If number is null, the function only checks that no change has bypassed the log.
+-- The changes of an unfinished batch. If "number" is null, the function only checks that no change has bypassed the
+-- log.
 CREATE FUNCTION inorder_internal.unfinished_changes(
     caller oid, name text, number bigint, owner oid, row_type oid, form text,
     OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text, OUT relation oid

@@ -45,7 +45,7 @@ BEGIN
         THEN format('has a column of type %s in its primary key, which is not supported', type) END);
 END $$;
 
--- The first argument of a trigger, if it is an OID; otherwise null.
+-- The first argument of a trigger, if this argument is an OID; otherwise null.
 CREATE FUNCTION inorder_internal.named_by(arguments bytea) RETURNS oid
 LANGUAGE sql IMMUTABLE
 RETURN least(substring(encode(arguments, 'escape'::text), '^[0-9]{1,10}'::text)::bigint, 4294967295)::oid;
@@ -132,8 +132,8 @@ RETURN ARRAY[
            inorder_internal.mark_trigger(log), relation::oid, inorder_internal.table_fingerprint(relation)),
     format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_changes'::text, log)];
 
--- True if the triggers of a table call the function that writes its log. The extension has one function in C for all
--- tables.
+-- True if the triggers of a table call the function that writes the log of this table. The extension has one function
+-- in C for all tables.
 CREATE FUNCTION inorder_internal.is_written(relation regclass, log regclass) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN true;

@@ -146,8 +146,8 @@ CREATE FUNCTION inorder_internal.check_log_function(relation regclass, log regcl
 LANGUAGE sql STABLE
 RETURN NULL::void;
 
--- The statements that let a role write into a log if the role may write into the logged table, and the statements that
--- revert this. The extension needs no such statements.
+-- The statements that let a role write into a log if the role may write into the logged table (writing_statements), and
+-- the statements that take this ability away again (unwriting_statements). The extension needs no such statements.
 CREATE FUNCTION inorder_internal.writing_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC

@@ -4,8 +4,9 @@
 -- The backlog after a position. The transactions in "unread" are in the position, but count as not read. "asked" is
 -- true if the caller named the table, and may read it.
 --
---  transactions  number of transactions that have ended, in any table, and are not read
---  rows          number of their rows in this table: see unread_rows()
+--  transactions  number of transactions that have ended and are not read, including transactions without rows in this
+--                table
+--  rows          number of rows of these transactions in this table: see unread_rows()
 --  caught_up     true if there are no unread rows; null if unknown
 CREATE FUNCTION inorder_internal.backlog(
     t inorder_internal.feed_table, p @extschema@.feed_position, unread int8multirange, asked boolean,

@@ -11,8 +11,8 @@
 -- The unfinished batches of the workers of a feed. The search begins at the first unfinished batch, because row
 -- versions of finished batches remain in the table as long as an older transaction is open.
 CREATE FUNCTION inorder_internal.unfinished_batches(feed bigint) RETURNS SETOF inorder_internal.worker_batch
--- Few feeds have such batches. With the default estimate of 1000 rows for each feed, JIT would compile the queries of
--- the views, which takes a second.
+-- Few feeds have unfinished batches. With the default estimate of 1000 rows for each feed, JIT would compile the
+-- queries of the views, which takes a second.
 LANGUAGE plpgsql STABLE ROWS 1 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     state inorder_internal.feed_state := inorder_internal.state_of(feed);
@@ -286,9 +286,9 @@ END $$;
 -- Totals of the unfinished batches of workers, for the view feeds.
 --
 --  amount             number of batches that are not dead
---  first_number       number of the first of these batches that a worker has had
---  first_worker       worker of that batch
---  transactions       transactions of these batches; some of their rows are not read
+--  first_number       lowest number of a batch that is not dead, and that a worker has had
+--  first_worker       worker of the batch with that number
+--  transactions       transactions of the batches that are not dead; these transactions count as not read
 --  dead               number of dead batches
 --  dead_transactions  transactions of dead batches
 --  blocked            number of shares that dead batches hold back

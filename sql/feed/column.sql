@@ -1,7 +1,7 @@
 -- A column on which a feed depends, besides the column with the number: rows are delivered in the order of this column
--- (order.sql), or workers divide the rows by the hash of this column (shares.sql). Before each use the table and its
--- partitions are locked, and the column is proved in each of them. Otherwise rows without a place in the order, or rows
--- whose key has moved to another share, would be lost or repeated.
+-- (order.sql), or workers divide the rows by the hash of this column (shares.sql). Before each use of the column, the
+-- table and its partitions are locked, and the column is proved in each of these tables. Otherwise rows without a place
+-- in the order, or rows whose key has moved to another share, would be lost or repeated.
 
 -- Raise the error about a column. "relation" is the table or partition that has the fault.
 CREATE FUNCTION inorder_internal.refuse_column(

@@ -214,7 +214,7 @@ EXCEPTION WHEN OTHERS THEN
     NULL;  -- exact_count_fold() reports the error to the owner
 END $$;
 
--- Add the rows that the count of this session does not include yet.
+-- Add the rows of the transactions in known.others to a count that this session keeps.
 CREATE FUNCTION inorder_internal.count_others(
     t inorder_internal.feed_table, known inorder_internal.known_count, caller oid
 ) RETURNS inorder_internal.known_count

@@ -1,4 +1,5 @@
--- Functions by which the owner of a table makes the table readable, or reverts this.
+-- Functions by which the owner of a table makes the table readable (feed_enable), or makes it unreadable again
+-- (feed_disable).
 --
 -- DDL statements run with the privileges of the caller. The result is checked afterwards, by the OIDs of the table and
 -- of the guard's function.

@@ -148,7 +148,7 @@ BEGIN
 END $$;
 
 -- True if a transaction has begun by now. In the SQL edition, next_transaction() is taken from the snapshot. In
--- REPEATABLE READ the snapshot may be older than a position that its reader keeps.
+-- REPEATABLE READ the snapshot may be older than a position that a reader keeps.
 CREATE FUNCTION inorder_internal.has_begun(id bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -10,10 +10,10 @@
 --
 -- in any snapshot, also on standbys. No row is updated, and no row below the fold is read again. The fold also keeps a
 -- proof: files, triggers and columns of the table. The view compares the proof with the present state of the table; if
--- they differ, the view counts the table. Deltas of a partitioned table record the partitions at the time of the
--- statement. If a delta that is added has other partitions than the fold, the view also counts the table. The view, the
--- table of deltas and the functions belong to the owner of the table. A set of groups is found by the function of its
--- row trigger.
+-- they differ, the view counts the table. Each delta of a partitioned table records the partitions at the time of the
+-- statement that wrote the delta. If a delta that is added to the fold records other partitions than the fold, the view
+-- also counts the table. The view, the table of deltas and the functions belong to the owner of the table. A set of
+-- groups is found by the function of its row trigger.
 
 -- A set of groups: the table; the qualified names of the view, of the table of deltas, and of the function that folds;
 -- the columns of the table; and the part of trigger names that distinguishes the set. The function of the row trigger
@@ -86,7 +86,7 @@ END $$;
 
 -- A trigger of a partitioned table or of its partitions that may move a row to another partition after the trigger
 -- "move" has fired; null if there is no such trigger. Such a trigger is a BEFORE UPDATE trigger FOR EACH ROW whose name
--- sorts later.
+-- sorts after the names of the triggers of all sets.
 CREATE FUNCTION inorder_internal.late_trigger(partitions oid[]) RETURNS name
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -146,8 +146,8 @@ BEGIN
 END $$;
 
 -- The first part of the function that writes deltas. This part checks the table of deltas. After a swap by rename, the
--- name of the deltas may refer to the table of another function, or of another owner. A writer must not run the
--- triggers of such a table. After a restore the name refers to a table with another OID.
+-- name of the table of deltas may refer to the table of deltas of another function, or to a table of another owner. A
+-- writer must not run the triggers of such a table. After a restore the name refers to a table with another OID.
 CREATE FUNCTION inorder_internal.known_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -223,10 +223,10 @@ RETURN (SELECT format('
             RETURN NULL;'::text, concat('zz_inorder_count_', (s).id, '_row'))
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
--- In the function that writes deltas: the part that finds the partitions of the table, or null. A partition that is
--- created and dropped between two folds leaves nothing but its deltas. A partition that the snapshot does not see, but
--- that was already written into, is found by a function that locks all partitions. The trigger in C writes the same
--- text (tree_of).
+-- In the function that writes deltas: the part that finds the partitions of the table; null for a table without
+-- partitions. A partition that is created and dropped between two folds leaves nothing but its deltas. A partition that
+-- the snapshot does not see, but that was already written into, is found by a function that locks all partitions. The
+-- trigger in C writes the same text (tree_of).
 CREATE FUNCTION inorder_internal.delta_tree(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT '
@@ -255,9 +255,9 @@ RETURN '9223372036854775808'::text;
 
 -- The queries for the rows that are added up: deltas of later transactions, deltas of transactions that the fold found
 -- open, and the rows of the fold. "fold" is the pattern of an expression for a column of the fold. After VACUUM during
--- a long transaction the table has few rows in many pages, and the planner would read the whole table. ORDER BY, and a
--- LIMIT for which the planner expects a tenth of the rows, make the planner use the index. For a range of
--- numbers the planner uses the index in any case, and a query without ORDER BY reads 1,000 deltas faster.
+-- a long transaction the table of deltas has few rows in many pages, and the planner would read this whole table. ORDER
+-- BY, and a LIMIT for which the planner expects a tenth of the rows, make the planner use the index. For a range of
+-- transaction numbers the planner uses the index in any case, and a query without ORDER BY reads 1,000 deltas faster.
 CREATE FUNCTION inorder_internal.added_rows(s inorder_internal.group_set, list text, fold text) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -269,8 +269,8 @@ BEGIN ATOMIC
 END;
 
 -- The condition that a fold "f" has the same partitions as all deltas that are added to the fold; null for a table
--- without partitions. With one condition for both kinds of deltas, the server would read all deltas, including folded
--- deltas.
+-- without partitions. With one condition for the deltas of later transactions and the deltas of open transactions, the
+-- server would read all deltas, including folded deltas.
 CREATE FUNCTION inorder_internal.same_tree(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT string_agg(format(' AND NOT EXISTS (SELECT FROM %s AS d WHERE d.proof IS DISTINCT FROM f.tree)'::text,
@@ -286,7 +286,8 @@ RETURN concat(inorder_internal.group_list((s).columns, 'g%s, '), 'n'::text,
               CASE WHEN inorder_internal.delta_tree(s) <> ''::text THEN ', proof'::text END);
 
 -- The body of the function that writes deltas. The function runs with the search_path of the caller, and must not
--- depend on it. Columns of the rows are not qualified by a table, since a qualified name may also mean a function.
+-- depend on this search_path. Columns of the rows are not qualified by a table, since a qualified name may also mean a
+-- function.
 CREATE FUNCTION inorder_internal.group_body(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -620,9 +621,9 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = fault, HINT = remedy;
 END $$;
 
--- The statement that adds up the fold and the deltas that a snapshot sees, and stores the sums in their place. If
--- "recounts" is true, the proof does not hold, and the view counts the table. All folds and deltas are then deleted,
--- because deltas of another server may have numbers that this server has not reached.
+-- The statement that adds up the fold and the deltas that a snapshot sees, and stores the sums in place of the fold and
+-- the deltas. If "recounts" is true, the proof does not hold, and the view counts the table. All folds and deltas are
+-- then deleted, because deltas of another server may have numbers that this server has not reached.
 CREATE FUNCTION inorder_internal.adding_statement(s inorder_internal.group_set, recounts boolean) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -752,9 +753,10 @@ EXCEPTION WHEN OTHERS THEN
     NULL;  -- exact_count_fold() reports the error to the owner
 END $$;
 
--- The set of a table with some columns, if it exists, even if its view was dropped. Otherwise the set that would be
--- created; error if its names are taken, perhaps by a set with other columns. The sets by {a,b} and by {a_b} have the
--- same names, and all sets of a table with a long name have the same names, too.
+-- The set of groups of a table by some columns, if this set exists, even if the view of the set was dropped. Otherwise
+-- the set that would be created; error if a name in that set is taken, perhaps by a set with other columns. The set by
+-- the columns {a,b} and the set by the column {a_b} have the same names, and all sets of a table with a long name have
+-- the same names, too.
 CREATE FUNCTION inorder_internal.set_to_make(relation regclass, columns name[]) RETURNS inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

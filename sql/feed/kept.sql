@@ -13,7 +13,7 @@ CREATE FUNCTION inorder_internal.role_name(id oid) RETURNS name
 LANGUAGE sql STABLE
 RETURN nullif(pg_get_userbyid(id), concat('unknown (OID='::text, id, ')'::text)::name);
 
--- The owner of a feed; an OID if the role was dropped or belongs to another server.
+-- The name of the owner of a feed; the OID of the owner, as text, if the role was dropped or belongs to another server.
 CREATE FUNCTION inorder_internal.shown_owner(f inorder_internal.feed) RETURNS name
 LANGUAGE sql STABLE
 RETURN CASE WHEN inorder_internal.is_right((f).owner, (f).owner_name, (f).system)

@@ -3,7 +3,7 @@
 -- (take_any_batch in workers.sql) and shares (distribute_piece in shares.sql) call find_next_batch() before they read
 -- any row. The following functions answer these questions:
 --
---  which transactions?  find_batch > batch_since: transactions that have ended, without those of the position
+--  which transactions?  find_batch > batch_since: transactions that have ended, minus transactions of the position
 --  is there a row?      find_batch > probe_rows
 --  where does it end?   find_batch > find_end > end_by_index (end.c), otherwise end_by_query
 --  in column order?     find_batch > find_batch_in_order (piece.sql) > first_by_either > first_rows
@@ -274,9 +274,9 @@ END $$;
 
 -- Existing batches
 
--- Raise the error of a call whose snapshot does not see all transactions that the call needs. The code is
+-- Raise the error of a call whose snapshot does not see all transactions that the call needs. The error code is
 -- serialization_failure if the call can succeed later or in a new transaction. If this primary has not reached the
--- transactions, the code is object_not_in_prerequisite_state.
+-- transactions, the error code is object_not_in_prerequisite_state.
 CREATE FUNCTION inorder_internal.say_newer(what text, missing int8multirange, base bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -2,12 +2,13 @@
 --
 -- Transactions are numbered at their first write. Suppose that transaction A is numbered; then transaction B writes
 -- version 1 of a stream and commits; then A locks the stream and writes version 2. The numbers are then in the wrong
--- order. Values of a column that are drawn after the lock are in the right order. A feed in the order of such a column
--- freezes the set ended(S) - P, and delivers the rows of this set in the order of the column, in pieces. The next set
--- is frozen when all pieces of this set are delivered:
+-- order. If the values of a column are drawn after the lock is taken, the values are in the right order. A feed in the
+-- order of such a column freezes the set ended(S) - P, and delivers the rows of this set in the order of the column, in
+-- pieces. The next set is frozen when all pieces of this set are delivered:
 --
---  1. If row 2 was written after the commit of row 1, then in each snapshot in which the transaction of row 2 has
---     ended, the transaction of row 1 has ended, too. Row 1 is therefore in the same set, or in an earlier set.
+--  1. If row 2 was written after the transaction of row 1 had committed, then in each snapshot in which the
+--     transaction of row 2 has ended, the transaction of row 1 has ended, too. Row 1 is therefore in the same set, or
+--     in an earlier set.
 --  2. In the same set row 1 comes first, since its value was drawn first.
 --  3. The set is fixed, its transactions have ended, and rows do not change. Each row is therefore in exactly one
 --     piece, whatever the values are. Rows of equal value are in the same piece.
@@ -99,9 +100,9 @@ RETURN CASE WHEN inorder_internal.is_range(numbers) AND NOT inorder_internal.has
                         inorder_internal.in_range(t, numbers))
             ELSE inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text) END;
 
--- The part of a query after the select list, for the rows of an ordered batch. If walked_from is null, the rows are
--- found by number. Otherwise the rows are found by the index of the column, from walked_from to up_to; at most "budget"
--- rows are read, or all rows if budget is null.
+-- The part of a query after the select list, for the rows of an ordered batch. If "walked_from" is null, the rows are
+-- found by number. Otherwise the rows are found by the index of the column, from the value "walked_from" to the value
+-- "up_to"; at most "budget" rows are read, or all rows if "budget" is null.
 CREATE FUNCTION inorder_internal.piece(
     t inorder_internal.feed_table, b @extschema@.feed_batch, walked_from bigint, up_to bigint, budget bigint
 ) RETURNS text

@@ -1,7 +1,7 @@
 -- Existing tables: the statements that make them readable.
 
--- The index on a column of a table, if an earlier run has created the index, or if the server has created it for a
--- partition because of the parent's index; otherwise null.
+-- The index on a column of a table, if an earlier run of the statements of feed_prepare() has created the index, or if
+-- the server has created it for a partition because of the parent's index; otherwise null.
 CREATE FUNCTION inorder_internal.made_index(member oid, key_column name, above oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -22,7 +22,7 @@ RETURN (SELECT concat(left(c.relname::text, 10), '_', c.oid, '_number') FROM pg_
 --  index, qualified  name of the index
 --  above             name of the parent's index
 --  is_done           false if the index of a leaf is not valid, null if the index is missing, otherwise true
---  is_attached       true if it is attached to the parent's index
+--  is_attached       true if the index is attached to the parent's index
 CREATE FUNCTION inorder_internal.index_tree(root regclass, key_column name) RETURNS TABLE (
     relation regclass, depth int, is_parent boolean, index text, qualified text, above text, is_done boolean,
     is_attached boolean
@@ -80,10 +80,10 @@ BEGIN
     END IF;
 END $$;
 
--- The statements that index a column of a table or of a tree of partitions without blocking writers. Indexes that an
--- earlier run has completed are omitted; invalid indexes of an earlier run are dropped first. The caller has checked
--- that the table itself has no valid index on the column. to_regclass() is not used, because the role that calls
--- feed_prepare() may lack USAGE on the schemas of partitions.
+-- The statements that create the indexes on a column of a table or of a tree of partitions. The statements do not block
+-- writers. Indexes that an earlier run of the statements has completed are omitted; invalid indexes of an earlier run
+-- are dropped first. The caller has checked that the table itself has no valid index on the column. to_regclass() is
+-- not used, because the role that calls feed_prepare() may lack USAGE on the schemas of partitions.
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
@@ -163,7 +163,7 @@ END $$;
 
 -- Error if feed_enable(), the last of the statements, would refuse the values of an existing column. If the caller is a
 -- superuser other than the owner, no rows are read. Planning a query evaluates functions in the owner's indexes, and a
--- superuser does not expect that from a request for the statements.
+-- superuser does not expect such an evaluation in a request for the statements.
 CREATE FUNCTION inorder_internal.check_numbered(caller oid, t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

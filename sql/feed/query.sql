@@ -22,7 +22,7 @@ END $$;
 -- A condition that precedes the other conditions. The condition is true, or raises an error if the column is not of
 -- this type. Without this condition, an outer query could evaluate casts of other roles before feed_is_table().
 CREATE FUNCTION inorder_internal.typed(column_name name, type_name name) RETURNS text
-LANGUAGE sql STABLE  -- STABLE, as format() is: otherwise the server would not inline it
+LANGUAGE sql STABLE  -- an IMMUTABLE function that calls format(), which is STABLE, would not be inlined
 -- Arguments of polymorphic functions are not converted. The planner drops the call, because its second argument is
 -- null.
 RETURN format('pg_catalog.arrayoverlap(ARRAY[e.%I], NULL::pg_catalog.%I[]) IS NULL AND '::text, column_name, type_name);
@@ -43,7 +43,8 @@ BEGIN
               AND y.typnamespace = 'pg_catalog'::regnamespace AND (y.typcategory = 'A') = (y.typarray = 0));
 END $$;
 
--- The first key of a transaction, as text of a literal. The functions below return the type of keys, and the literal.
+-- The first key of a transaction, as text of a literal. key_type() returns the type of the key, and bound() returns the
+-- literal.
 CREATE FUNCTION inorder_internal.key_text(t inorder_internal.feed_table, number bigint) RETURNS text
 LANGUAGE sql STABLE
 RETURN CASE WHEN (t).is_uuid THEN @extschema@.uuid_xact_floor(number)::text ELSE number::text END;

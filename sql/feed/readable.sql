@@ -1,7 +1,7 @@
 -- The guard makes a table readable, and keeps it insert-only.
 --
--- The bodies of the public functions are in enable.sql. These bodies execute the statements that are generated here,
--- with the privileges of the caller, who owns the table, and verify the result.
+-- The bodies of the public functions are in enable.sql. The functions of this file generate statements. The bodies in
+-- enable.sql execute these statements with the privileges of the caller, who owns the table, and verify the result.
 
 -- The schema of the public functions, by its current name, as text of a statement.
 CREATE FUNCTION inorder_internal.public_schema() RETURNS text

@@ -52,7 +52,8 @@ CREATE FUNCTION inorder_internal.numbers_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, numbers int8multirange, stride bigint
 ) RETURNS text
 LANGUAGE sql STABLE
--- The number is extracted from the chosen keys only. The column with the place must not have the name of the key.
+-- The number is extracted from the chosen keys only. The column with the place of a row must not have the name of the
+-- key column.
 RETURN format('SELECT pg_catalog.array_agg(pg_catalog.concat(s.number)) FROM (SELECT %s AS number '
               'FROM (SELECT e.%I, pg_catalog.row_number() OVER () FROM (%s) AS e) AS e(%2$I, %4$I) '
               'WHERE e.%4$I OPERATOR(pg_catalog.%%) %s::pg_catalog.int8 OPERATOR(pg_catalog.=) '

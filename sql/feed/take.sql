@@ -51,9 +51,9 @@ BEGIN
 END $$;
 
 -- Move a locked feed over the rest of a set, if this rest has no rows any more and a batch follows. If no batch
--- follows, record the poll from time to time, so that the view feeds shows it. When a poll is recorded, the position
--- also moves over the rest of a transaction or of an ordered set, if this rest has no rows. The position also moves
--- over transactions without rows, if examining them took long, so that the next poll need not examine them again.
+-- follows, record the poll from time to time, so that the view feeds shows the poll. When a poll is recorded, the
+-- position also moves over the rest of a transaction or of an ordered set, if this rest has no rows. The position also
+-- moves over transactions without rows, if examining them took long, so that the next poll need not examine them again.
 CREATE FUNCTION inorder_internal.pass_rest(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

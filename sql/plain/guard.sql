@@ -1,5 +1,5 @@
 -- The WHEN clauses of the guard's triggers are evaluated for each row, and feed_guard() is called only for rows that a
--- clause refuses. The triggers fire AFTER: no other trigger changes a row that they have checked.
+-- clause refuses. The triggers fire AFTER: no other trigger changes a row that these triggers have checked.
 --
 -- guarded_number() is declared IMMUTABLE, as xact_id_generated() is, and its arguments are constants. guarded_number()
 -- is called once for each statement, when the server plans the clause; no plan of the clause is kept. For keys,

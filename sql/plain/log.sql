@@ -44,8 +44,8 @@ BEGIN
 END $$;
 
 -- The body of the function that writes a log, for the present state of the table. The function runs with the
--- search_path of the caller, and must not depend on it. Columns of the rows are not qualified by a table, because a
--- qualified name may also mean a function.
+-- search_path of the caller, and must not depend on this search_path. Columns of the rows are not qualified by a table,
+-- because a qualified name may also mean a function.
 CREATE FUNCTION inorder_internal.logging_body(relation regclass, log regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

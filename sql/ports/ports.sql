@@ -61,9 +61,9 @@ AS 'MODULE_PATHNAME', 'probe_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 --
 --  amount   number of rows
 --  folded   number of rows when may_fold() last returned true
---  counted  transactions of these rows, and the state of the table
+--  counted  transactions whose rows are counted, and the state of the table
 --  others   other transactions that may have rows
---  more     number of rows of these other transactions; null if there are many
+--  more     number of rows of the transactions in "others"; null if there are many
 CREATE TYPE inorder_internal.known_count AS (
     amount bigint, folded bigint, counted @extschema@.feed_position, others int8multirange, more bigint
 );
@@ -108,9 +108,10 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.partition_bounds(relation regclass, member regclass) RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Count the rows of some transactions in the btree indexes of a table, up to 10,000, for any role. All partitions are
--- locked. Null if the table has no such index, or if there are too many ranges or partitions. Error if the table cannot
--- be read, or cannot be locked at once. "asked" is true if the caller named the table, and may read it.
+-- Count the rows of some transactions, at most 10,000 rows, in the btree indexes of a table. The privileges of the
+-- caller are not checked. All partitions are locked. Null if the table has no such index, or if there are too many
+-- ranges or partitions. Error if the table cannot be read, or cannot be locked at once. "asked" is true if the caller
+-- named the table, and may read it.
 CREATE FUNCTION inorder_internal.unread_rows(
     t inorder_internal.feed_table, numbers int8multirange, asked boolean
 ) RETURNS bigint
@@ -148,7 +149,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name) RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- True if the caller may read a table. The table is then locked, and facts about it stay valid.
+-- True if the caller may read a table. The table is then locked, and facts about the table stay valid.
 CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid) RETURNS boolean
 AS 'MODULE_PATHNAME', 'lock_readable_table' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 

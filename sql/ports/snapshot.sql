@@ -1,5 +1,5 @@
--- Transactions: the set of transactions that have ended, the next transaction, and the server on which their numbers
--- are valid.
+-- Transactions: the set of transactions that have ended, the next transaction, and the server on which transaction
+-- numbers are valid.
 --
 -- ended_transactions() is in both schemas: internal functions call the function of the internal schema, which no other
 -- role can replace. Positions and batches are made from ended_everywhere(), and checked against ended_transactions().

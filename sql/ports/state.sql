@@ -50,7 +50,7 @@ CREATE TABLE inorder_internal.feed_table (
     -- share
     share_condition text CHECK (share_condition IS NULL),
     -- True if feed_enable() or feed_rebase() wrote the base on this server. Otherwise the row was restored, and the
-    -- table can be neither read nor written until feed_rebase()
+    -- table can be neither read nor written until feed_rebase() is called
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(base)) STORED,
     -- Schema and name of the table when it was enabled. A table that later takes over this name is not read
     known_as name[],
@@ -69,11 +69,11 @@ CREATE TABLE inorder_internal.feed (
     name text NOT NULL CHECK (char_length(name) BETWEEN 1 AND 200),
     owner oid NOT NULL,  -- role that created the feed: see role_ref
     owner_name name NOT NULL,  -- name of that role when the feed last moved
-    system text NOT NULL,  -- system identifier of the server of these roles
-    movers inorder_internal.role_ref[] NOT NULL DEFAULT '{}',  -- roles that may move the feed, by feed_grant()
+    system text NOT NULL,  -- system identifier of the server that stored these roles
+    movers inorder_internal.role_ref[] NOT NULL DEFAULT '{}',  -- roles to which feed_grant() has granted the feed
     relation inorder_internal.table_ref NOT NULL,
     whole_transactions boolean NOT NULL DEFAULT false,  -- true if batches end only at the end of a transaction
-    -- Column by which workers divide the feed; null if they do not: see shares.sql
+    -- Column by which workers divide the feed; null if the feed is not divided: see shares.sql
     shared_by inorder_internal.share_key
         CHECK (shared_by IS NULL OR ((shared_by).shares >= 1 AND (shared_by).shares <= 1024 AND (shared_by).attnum >= 0
                                      AND (shared_by).kind IN ('int8', 'text', 'uuid')
@@ -113,16 +113,17 @@ CREATE TABLE inorder_internal.feed_state (
     relation inorder_internal.table_ref NOT NULL,
     position @extschema@.feed_position NOT NULL,
     batch bigint NOT NULL DEFAULT 0,  -- number of the last batch, or first_number() of a new feed: see next_number()
-    batch_origin text,  -- server and timeline on which that number was assigned; null if restored from another server
+    -- Server and timeline on which the number in "batch" was assigned; null if the state was restored
+    batch_origin text,
     -- Lower bound of the numbers of unfinished batches that are not dead; null if no batch was given to a worker
     first_batch bigint,
     places bigint[],  -- for a divided feed: element n + 1 is a lower bound of the places of batches of share n
     moved timestamptz,  -- when the position last moved
-    polled timestamptz,  -- when a reader last asked for rows, as far as that is recorded
-    -- When a reader last asked for rows and got all committed rows, as far as that is recorded
+    polled timestamptz,  -- last recorded time at which a reader asked for rows
+    -- Last recorded time at which a reader asked for rows and got all committed rows
     caught_up_at timestamptz,
     -- True if the extension wrote the position on this server. Otherwise the row was restored, and the feed cannot move
-    -- until feed_rebase() or feed_seek()
+    -- until feed_rebase() or feed_seek() is called
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here("position")) STORED,
     CHECK (inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at)),
     PRIMARY KEY (feed, seq) WITH (deduplicate_items = off)

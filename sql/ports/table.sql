@@ -138,8 +138,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '{bool, int2, int4, int8, oid, numeric, float4, float8, uuid, text, varchar, bpchar, name, bytea, bit, varbit,
          date, time, timestamp, timestamptz, interval, inet, cidr, macaddr, macaddr8}'::regtype[]::oid[];
 
--- The columns of the primary key, in order, except the number. The result is empty if the type of one of these columns
--- is not in order_types().
+-- The columns of the primary key, in the order of the key, without the column of the number. The result is empty if the
+-- type of one of these columns is not in order_types().
 CREATE FUNCTION inorder_internal.order_columns(relation regclass, key_attnum smallint) RETURNS name[]
 LANGUAGE sql STABLE
 -- INCLUDE columns are left out. A generated column in the key is accepted only if the number is generated, too.
@@ -212,8 +212,9 @@ BEGIN ATOMIC
             LIMIT 1);
 END;
 
--- False if an index of all rows begins with the column; true if only an index without the rows of number 0 does; null
--- if no index begins with the column. feed_enable() stores the result, and each read looks for an index of that kind.
+-- False if an index of all rows begins with the column; true if only an index without the rows of number 0 begins with
+-- the column; null if no index begins with the column. feed_enable() stores the result, and each read looks for an
+-- index of that kind.
 CREATE FUNCTION inorder_internal.has_partial_index(relation regclass, key_attnum smallint) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -270,7 +271,8 @@ BEGIN
         ELSE format('Let its owner run the statements that feed_prepare(%L) returns%s.', relation, shell) END;
 END $$;
 
--- The description of a table: its column with the transaction number, the base, the index.
+-- The description of a table: the column with the transaction number, the base, the columns that order the rows of a
+-- transaction, and the kind of the index.
 CREATE FUNCTION inorder_internal.describe(relation regclass, key_column name)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -143,7 +143,7 @@ CREATE OPERATOR CLASS @extschema@.uuid_v1_ops DEFAULT FOR TYPE @extschema@.uuid_
     FUNCTION 4 btequalimage(oid);
 COMMENT ON OPERATOR CLASS @extschema@.uuid_v1_ops USING btree IS 'by time, then clock sequence, then node';
 
--- PostgreSQL 18 and later have skip support; earlier versions reject a support function of that number.
+-- PostgreSQL 18 and later have skip support; earlier versions reject support function 6.
 DO $$
 BEGIN
     IF current_setting('server_version_num')::int >= 180000 THEN

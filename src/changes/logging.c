@@ -69,7 +69,7 @@ typedef struct Log
 	ResultRelInfo *target;
 	ModifyTableState *state;	/* to find partitions; null if the log is not partitioned */
 	PartitionTupleRouting *routing;
-	ResultRelInfo *checked;		/* the partition of the last row, whose triggers were checked */
+	ResultRelInfo *checked;		/* the partition of the last row; the triggers of this partition were checked */
 	TupleTableSlot *row;
 	MemoryContext memory;		/* memory for the row to be inserted */
 } Log;

@@ -177,7 +177,7 @@ look_up_quickly(FunctionCallInfo fcinfo, RowSource *source)
 	return is_readable(&source->table, source->batch);
 }
 
-/* Find the next batch of a feed, and move the position over it if "moves" is true. */
+/* Find the next batch of a feed, and move the position over the batch if "moves" is true. */
 static RowSource
 take_next(FunctionCallInfo fcinfo, bool moves)
 {

@@ -190,7 +190,7 @@ typedef struct V7State
 } V7State;
 
 /*
- * Compute the next key, which is always greater than the last.
+ * Compute the next key, which is always greater than the last key.
  *
  * A key made of the clock and random bits would not always be greater.  Several calls may share a tick (six calls, at
  * 25 million calls a second), and the clock may step back.  If the tick is not newer than the tick of the last key, the

@@ -189,8 +189,8 @@ is_generated_number(Relation table, AttrNumber key, int64 base)
 }
 
 /*
- * True for the server's own btree operator class for uuid or bigint.  index_of() in sql/ports/table.sql accepts these
- * classes, and those for smaller integers.
+ * True for the server's own btree operator class for uuid or bigint.  index_of() in sql/ports/table.sql also
+ * accepts the classes for integer and smallint.
  */
 static bool
 is_of_server(Oid class, bool is_uuid)
@@ -207,7 +207,7 @@ is_of_server(Oid class, bool is_uuid)
 	return result;
 }
 
-/* True if an index has all rows or, where the feed accepts such an index, all rows except those of number 0 */
+/* True if an index has all rows or, if is_partial is true, all rows with a number other than 0 */
 static bool
 has_rows(HeapTuple index, AttrNumber key, bool is_partial)
 {
@@ -250,8 +250,8 @@ is_primary_key(HeapTuple index, const Columns *columns)
 
 /*
  * The first index that can find the rows of a table by their key, or
- * InvalidOid.  Sets is_ordered to true if the columns after the key are those
- * of the primary key, or if no column follows the key: see prove_order() in
+ * InvalidOid.  Sets is_ordered to true if the columns after the key are the
+ * columns of the primary key, or if no column follows the key: see prove_order() in
  * sql/ports/table.sql.
  */
 static Oid

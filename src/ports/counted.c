@@ -44,7 +44,7 @@ typedef struct Count
 	int64		folded;			/* the count when may_fold() last returned true */
 } Count;
 
-static Count counts[KEPT_COUNTS];	/* indexed by count_of() */
+static Count counts[KEPT_COUNTS];	/* count_of() returns the element for a table */
 
 static Count *
 count_of(Oid relation)

@@ -2,15 +2,15 @@
  * guard.c
  *	  The trigger function that keeps a table readable by transaction number.
  *
- * Feeds and exact counts read the rows of a transaction once, after it has
- * ended.  A row must therefore carry the number of the transaction that
+ * Feeds and exact counts read the rows of a transaction once, after the
+ * transaction has ended.  A row must therefore carry the number of the transaction that
  * inserts it, the number must never change, and the row must never be deleted.
  *
  * Two triggers fire for rows.  The first trigger fires for INSERT, for DELETE, and for UPDATE OF the columns that
  * readers rely on, beginning with the column of the number.  Since the trigger names these columns, the server follows
- * them when they are renamed, and finds them in partitions, where they may have other attribute numbers.  The second
- * trigger fires for every UPDATE, since UPDATE OF does not fire when another trigger changes a column.  A third trigger
- * refuses TRUNCATE.  The argument of each trigger is the base.
+ * the columns when they are renamed, and finds the columns of partitions, which may have other attribute numbers.
+ * The second trigger fires for every UPDATE, since UPDATE OF does not fire when another trigger changes a column.  A
+ * third trigger refuses TRUNCATE.  The argument of each trigger is the base.
  */
 #include "postgres.h"
 

@@ -29,12 +29,12 @@ typedef struct Feed
 	Row			state;
 	Row			position;
 	Row			order;			/* the ordering of the position */
-	Datum		table;			/* feed_table: the description of its table; 0 if there is no description */
-	bool		is_divided;		/* divided among workers by a column */
+	Datum		table;			/* feed_table: the description of the table of the feed; 0 if there is no description */
+	bool		is_divided;		/* workers divide the feed by a column */
 	bool		is_shared;		/* workers have unfinished batches of the feed */
 	bool		is_poll_due;	/* a poll that finds nothing should be recorded */
 	bool		is_renamed;		/* the owner was renamed */
-	TimestampTz asked;			/* time of the read */
+	TimestampTz asked;			/* time at which the caller asked for rows */
 } Feed;
 
 extern Oid	state_table(const char *name);

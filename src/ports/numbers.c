@@ -154,7 +154,7 @@ combine(Numbers first, Numbers second, Holds holds)
 	return result;
 }
 
-/* The numbers of a set that are not in the other set */
+/* The numbers of the first set that are not in the second set */
 Numbers
 difference(Numbers set, Numbers other)
 {

@@ -47,7 +47,7 @@ typedef struct KeptPlan
 static KeptPlan kept_plans[KEPT_MAX];
 static uint64 uses = 0;
 
-/* True if a kept plan can read the rows of a batch.  Sets bounds to the ranges of keys of the batch. */
+/* True if a kept plan can read the rows of a batch.  Sets "bounds" to the ranges of keys of the batch. */
 bool
 is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {

@@ -56,7 +56,7 @@ static const Setting counting[] = {
 	{"search_path", "pg_catalog, pg_temp"},
 	{"jit", "off"},
 	{"enable_memoize", "off"},
-	{"enable_seqscan", "on"},		/* unlike in queries of the state */
+	{"enable_seqscan", "on"},		/* queries of the state run with "off" */
 	{"constraint_exclusion", "off"},	/* otherwise the owner's CHECK constraints are evaluated */
 	{NULL, NULL}
 };

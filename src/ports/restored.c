@@ -105,7 +105,7 @@ make_cache(void)
 typedef enum Verdict
 {
 	FOUND_NOTHING,
-	FOUND_WRITTEN_NOW,			/* in this transaction */
+	FOUND_WRITTEN_NOW,			/* the row was written in this transaction */
 	FOUND_WRITTEN_HERE,
 	FOUND_RESTORED
 } Verdict;

@@ -51,19 +51,19 @@ typedef struct Parts
 {
 	MemoryContext memory;		/* null while nothing is known */
 	Datum		numbers;		/* int8multirange: the transactions */
-	char	   *condition;		/* satisfied by all rows of these partitions; null to read all partitions */
+	char	   *condition;		/* all rows of these partitions satisfy the condition; null to read all partitions */
 } Parts;
 
 /* A table with its partitions, as they were proved */
 typedef struct TableProof
 {
 	Oid			relation;		/* key of the cache */
-	bool		is_valid;		/* no later invalidation has affected it */
+	bool		is_valid;		/* no later invalidation has affected the proof */
 	uint64		number;			/* unique number of the proof */
 	MemoryContext memory;		/* for the following members */
 	Reading		reading;
 	int			tree_count;
-	Oid		   *tree;			/* the table and all partitions, by oid */
+	Oid		   *tree;			/* the table and all partitions, sorted by OID */
 	/* the same tables in the order in which all sessions lock them: each table after its parent */
 	Oid		   *lock_order;
 	int			leaf_count;
@@ -82,7 +82,7 @@ typedef struct Table
 	/* role whose privileges are checked; InvalidOid for the current role */
 	Oid			reader;
 	Reading		reading;
-	bool		is_share;		/* only one share of its rows is read */
+	bool		is_share;		/* only one share of the rows of the table is read */
 	ArrayType  *known_as;		/* name[]: schema and name of the table when it was enabled; null if not known */
 	Value		description;	/* inorder_internal.feed_table */
 	TableProof *proof;			/* see table_proof.c */

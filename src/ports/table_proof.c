@@ -1,6 +1,6 @@
 /*
  * table_proof.c
- *	  Proofs about a table, made before a read and checked again after it.
+ *	  Proofs about a table, made before a read and checked again after the read.
  *
  * A batch is complete only if no row bypassed the guard, and no row is outside the tables that are read.  Before a
  * read the table and all of its partitions are therefore locked.  Each table that holds rows must have the guard, must
@@ -51,7 +51,7 @@ static uint64 last_number = 0;	/* number of the newest proof */
 /* Number of invalidations that are kept, to find the invalidations that were processed while a proof was made */
 #define INVALIDATIONS_KEPT 1024
 
-static uint64 invalidations = 0;	/* so far */
+static uint64 invalidations = 0;	/* number of invalidations so far */
 static Oid	invalidated[INVALIDATIONS_KEPT];
 
 static bool

@@ -165,7 +165,7 @@ column_of(PlannerInfo *root, Node *node, AttrNumber *column)
 		if (rte->rtekind == RTE_RELATION)
 			return rte->relid;
 		var = plain_column(expression_of_column(rte, var->varattno, &rtable));
-		if (var != NULL && var->varlevelsup > 0)	/* a column of a query around a subquery */
+		if (var != NULL && var->varlevelsup > 0)	/* the column belongs to an outer query */
 			break;
 	}
 	return InvalidOid;
@@ -185,7 +185,7 @@ refuse_timeless(PlannerInfo *root, Oid namespace, Node *id)
 
 	if (!OidIsValid(table))
 		return;
-	relation = table_open(table, NoLock);	/* the planner has locked it */
+	relation = table_open(table, NoLock);	/* the planner has locked the table */
 	if (calls_timeless(build_column_default(relation, column), &search))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
