@@ -108,8 +108,8 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.partition_bounds(relation regclass, member regclass) RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Count the rows of some transactions, at most 10,000 rows, in the btree indexes of a table. The privileges of the
--- caller are not checked. All partitions are locked. Null if the table has no such index, or if there are too many
+-- Count the rows of some transactions, at most 10,000 rows, in the btree indexes of a table. With C, the privileges of
+-- the caller are not checked. All partitions are locked. Null if the table has no such index, or if there are too many
 -- ranges or partitions. Error if the table cannot be read, or cannot be locked at once. "asked" is true if the caller
 -- named the table, and may read it.
 CREATE FUNCTION inorder_internal.unread_rows(
