@@ -102,7 +102,7 @@ def discard_output() -> None:
 
 @contextmanager
 def enough_read() -> Iterator[None]:
-    """Exit quietly if the reader of standard output has closed it; click itself would exit with 1."""
+    """Exit quietly if the reader of standard output has closed the pipe; click itself would exit with 1."""
     try:
         yield
         sys.stdout.flush()
@@ -153,7 +153,7 @@ def terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 def server_errors() -> tuple[type[Exception], ...]:
-    """The exception classes of the driver, if it is loaded. A command that needs no server does not load it."""
+    """The exception classes of the driver, or none if no command has loaded the driver."""
     driver = sys.modules.get("psycopg")
     return (driver.Error,) if driver else ()
 
@@ -187,7 +187,7 @@ def not_encoded(error: UnicodeEncodeError) -> InorderError:
 def show_usage_error(error: click.ClickException) -> None:
     """Print an error of click in the format of other errors, and name the command whose help explains the usage."""
     context = error.ctx if isinstance(error, click.UsageError) else None
-    if type(error).__name__ == "NoArgsIsHelpError":  # click 8.2 and later; its message is the help
+    if type(error).__name__ == "NoArgsIsHelpError":  # since click 8.2; the message of the error is the help
         error.show()
         return
     hint = f"\nHINT:  {context.command_path} --help" if context else ""

@@ -1,4 +1,4 @@
-"""Write files atomically, by one process at a time: a new file replaces the old one when it is complete."""
+"""Write files atomically, by one process at a time: a new file replaces the old file when the new file is complete."""
 
 import errno
 import fcntl
@@ -45,7 +45,7 @@ def partial_of(path: Path) -> tuple[Path, Path]:
     """The file that a path leads to through links, and the name of the new file that will replace this file.
 
     Each process, even in another container, writes its own new file; the file that is completed last stays. A device, a
-    pipe or a socket is an error, because the new file would replace it: for root, even /dev/null.
+    pipe or a socket is an error: the new file would replace the device, for root even /dev/null.
     """
     target = path.resolve()
     if target.exists() and not target.is_file():
@@ -76,7 +76,7 @@ def require_writable(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file that replaces the old one when it is complete and on the disk; an incomplete new file is removed."""
+    """A new file, which replaces the old file at the end of the block. After an error, the new file is removed."""
     target, partial = partial_of(path)
     try:
         with partial.open("xb") as file:

@@ -45,7 +45,7 @@ class Modules(Commands):
 
 
 class Group(click.Group):
-    """Show summaries in full; click itself would cut them off at the width of the terminal."""
+    """Show summaries in full; click itself would cut off summaries at the width of the terminal."""
 
     def summaries(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
         for name in self.list_commands(ctx):

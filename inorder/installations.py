@@ -16,7 +16,7 @@ OLDEST_MAJOR = 15
 PATHS = ("BINDIR", "SHAREDIR", "PKGLIBDIR", "INCLUDEDIR-SERVER", "PGXS")
 DIRECT_IO_MAJOR = 16  # the first version with debug_io_direct
 
-# Where distributions put pg_config, one folder per major version.
+# The paths at which distributions install pg_config, with a folder for each major version.
 SYSTEM_PATTERNS = ("usr/lib/postgresql/*/bin/pg_config", "usr/pgsql-*/bin/pg_config")
 
 
@@ -103,7 +103,7 @@ def system_installations(root: Path = Path("/")) -> list[Installation]:
         try:
             server = from_pg_config(candidate, "system")
         except InputError:
-            continue  # too old or broken
+            continue  # the server is too old, or its pg_config does not work
         servers.setdefault(server.bindir.resolve(), server)
     return sorted(servers.values(), key=lambda server: server.major, reverse=True)
 

@@ -50,7 +50,7 @@ def deferred(impatient: bool) -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay an interrupt until the end of the block, and ignore further interrupts. No effect in other threads."""
+    """Delay an interrupt until the end of the block, and ignore further interrupts, in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -20,7 +20,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 def long_name(names: Sequence[str]) -> str:
-    """The name of an option that messages use.
+    """The name by which messages refer to an option.
 
     >>> long_name(["-d", "--dsn"]), long_name(["table"])
     ('--dsn', 'table')

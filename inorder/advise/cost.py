@@ -16,9 +16,9 @@ ORDERED, RANDOM = "v7", "random"
 HEAP_TUPLE = 24 + model.LINE_POINTER  # header and line pointer of a row; WAL records have a shorter header
 RECORD = model.RECORD + model.BLOCK + model.MAIN_DATA
 HEAP_INSERT: float = RECORD + model.HEAP_INSERT + model.TUPLE_HEADER_LOGGED
-HEAP_UPDATE = model.SAME_RELATION_BLOCK + 14  # bytes in addition to those of an insert
+HEAP_UPDATE = model.SAME_RELATION_BLOCK + 14  # bytes in addition to the bytes of an insert
 ENTRIES = model.RANDOM_FILL * (model.PAGE - model.BTREE_PAGE_FIXED)  # bytes of entries in a leaf page of random keys
-UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # updates change rows of any age, or only the newest hundredth
+UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # share of the rows that updates change: all rows, or the newest hundredth
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,11 @@ class Other:
 
 @dataclass(frozen=True)
 class Load:
-    """A table, or a partition, and the writes to it per second. ``entries``: updates that add index entries (not HOT).
+    """A table, or a partition, and the writes to the table per second.
 
-    ``key_bytes`` is the size of a key in its index; 0 stands for the usual size of keys of the kind. ``memory_bytes``
-    is the memory that can hold pages of the key's index.
+    ``entries`` counts the updates that are not HOT, and therefore add index entries. ``key_bytes`` is the size of a key
+    in its index; 0 stands for the usual size of keys of the kind. ``memory_bytes`` is the memory that can hold pages of
+    the key's index.
     """
 
     rows: float

@@ -305,7 +305,7 @@ def facts_of(reader: Reader, over: float | None, sampled: bool) -> Facts:
     if not server.has_images:
         reader.unseen.append("costs of keys: full_page_writes is off, and the model assumes that it is on")
     seconds = reader.counted_over(leaves, over) if over else reader.since_reset(server)
-    seconds = inf if seconds is None else max(1.0, seconds)  # infinite: rates are unknown
+    seconds = inf if seconds is None else max(1.0, seconds)  # if the time is unknown, all rates are 0
     since = f"in {time_text(seconds)}{'' if over else ' since counters were reset'}"
     counted = since if seconds < inf else "since an unknown time"
     for leaf in leaves:

@@ -30,9 +30,9 @@ from inorder.units import size_text
 
 TEXT_KEY = 40  # bytes of a UUID as text in an index: 32 or 36 characters and a header, aligned
 LEAST_SHARE = 1 - 1 / LITTLE  # keys stay as they are if ordered keys would save a smaller share of the table's WAL
-MANY_IMAGES = 0.5  # page images per updated row; if there are more, updates are assumed to change rows of any age
+MANY_IMAGES = 0.5  # page images per updated row; above this number, updates are assumed to change rows of any age
 LEAST_GAIN = 0.1  # an index that would shrink by a smaller share is not rebuilt
-SURE_BITS = 7  # additional bits, with which at most 2^-7 random keys of the table are expected to follow a new key
+SURE_BITS = 7  # additional bits: the expected number of random keys that follow a new key is then at most 2^-7
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,11 @@ class Keyed:
 
 
 def keyed(facts: Facts) -> list[Keyed]:
-    """The keys of all tables. The key of a composite index is its first column, if half of the values are distinct."""
+    """The keys of all tables. The key of a composite index is its first column.
+
+    The column of a composite index counts only if at least half of the column's values are distinct. If the number of
+    distinct values is unknown, the column counts only if the kind of the keys is known.
+    """
     leaves, now = [], datetime.now(UTC)
     for leaf, (index, column) in [(leaf, leaf.key) for leaf in facts.leaves if leaf.key]:
         statistic = leaf.statistic(column)

@@ -13,7 +13,7 @@ CODE = ("remedy", "or", "measure")
 
 
 def card(number: int, finding: Finding) -> dict[str, Any]:
-    """The parts of a finding by label. ``parts_of`` leaves out a label that is the same as the previous one."""
+    """The parts of a finding by label. ``parts_of`` leaves out a label that is the same as the previous label."""
     label, parts = "", list[tuple[str, str]]()
     for name, text in parts_of(finding):
         label = name or label

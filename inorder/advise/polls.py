@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-Table = tuple[str, str]  # the schema, "" if the statement names none, and the name
+Table = tuple[str, str]  # the schema, "" if the statement names no schema; and the name of the table
 
 
 @dataclass(frozen=True)

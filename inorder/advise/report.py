@@ -11,7 +11,7 @@ from inorder.lab.plan.keys import KEY_KINDS
 from inorder.text import aligned, one_line, plural, widths_of
 from inorder.units import size_text
 
-MOST_NAMES = 3  # in a title
+MOST_NAMES = 3  # the greatest number of names in a title
 COSTS = ("key", "WAL a day", "reads a second", "index")
 
 

@@ -95,7 +95,7 @@ class Connection:
 
 # A function that is called in a transaction, and returns the FROM item with the rows of a batch.
 Question = Callable[[Connection], sql.Composable]
-Fields = Callable[[list[TableColumn]], list[Field]]  # selects columns of a table and their types in Arrow
+Fields = Callable[[list[TableColumn]], list[Field]]  # a function that maps columns of a table to Arrow
 
 
 class ArrowReader:
@@ -192,7 +192,7 @@ def has_same_types(connection: Connection, fields: Sequence[Field], table: int) 
 def names_in(columns: Iterable[TableColumn]) -> set[tuple[object, ...]]:
     """Labels of enums and attributes of composites, for the columns of user-defined types.
 
-    Names of types are left out, because the server's spelling of them depends on settings.
+    Names of types are left out, because the spelling of a name depends on settings.
     """
     return {
         (column.name, column.labels, *((field.name, field.type, field.modifier) for field in column.fields))

@@ -15,7 +15,7 @@ from inorder.text import one_line, quoted
 EPOCH = datetime.date(1970, 1, 1)
 FIRST_DAY = (datetime.date(1, 1, 1) - EPOCH).days
 LAST_DAY = (datetime.date(9999, 12, 31) - EPOCH).days
-MICROSECONDS = 86_400_000_000  # in a day
+MICROSECONDS = 86_400_000_000  # the number of microseconds in a day
 NO_NUMBERS = pa.array(["NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"])
 
 # A function that is called with a row and a description of its value. If no error is raised, the value becomes null.

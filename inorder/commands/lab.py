@@ -47,7 +47,7 @@ class Run(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Convert ``insert --like TABLE`` to ``like --table TABLE``. A missing TABLE is left as an error of --like."""
+        """Convert ``insert --like TABLE`` to ``like --table TABLE``. Without TABLE, --like raises the error."""
         options = [argument.partition("=") for argument in args]
         if args[:1] == ["insert"] and args[-1] != "--like" and any(name == "--like" for name, _, _ in options):
             args = [

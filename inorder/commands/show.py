@@ -53,7 +53,7 @@ def markdown(labelled: Labelled, several: bool) -> str:
 
 
 class Output(Console):
-    """Standard output. Rich would exit with 1 if the reader of the pipe has closed it."""
+    """Standard output. Rich would exit with 1 if the reader of standard output has closed the pipe."""
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError

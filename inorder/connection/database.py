@@ -77,7 +77,10 @@ class UserConnection(psycopg.Connection[ServerRow]):
         return self.info.transaction_status == pq.TransactionStatus.IDLE
 
     def keep_path(self, statement: sql.SQL) -> None:
-        """Set the session's path, for statements outside transactions. Unsafe behind a pooler in transaction mode."""
+        """Set the session's path, for statements outside transactions.
+
+        This function is unsafe behind a pooler in transaction mode.
+        """
         self.execute(statement)
         self.keeps_path = True
 
@@ -109,7 +112,7 @@ class UserConnection(psycopg.Connection[ServerRow]):
 
 
 def asked_path(options: str) -> str | None:
-    r"""The last search_path in the options of a connection, which overrides earlier ones; None without a search_path.
+    r"""The last search_path in the options of a connection, which overrides earlier settings; None if not set.
 
     >>> [asked_path(text) for text in ("", "-c geqo=off", r"-csearch_path=a,\ b", "-c search_path=a --search-path=c")]
     [None, None, 'a, b', 'c']

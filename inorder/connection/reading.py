@@ -39,7 +39,7 @@ class TableColumn:
 
     @property
     def decimal(self) -> tuple[int, int] | None:
-        """Precision and scale of a numeric; None if they are not declared, or too large for Spark, Arrow and dlt.
+        """Precision and scale of a numeric; None without a precision, or if it is too large for Spark, Arrow and dlt.
 
         >>> TableColumn("n", "numeric(12,2)", "numeric", (12 << 16 | 2) + 4).decimal
         (12, 2)
@@ -164,7 +164,7 @@ class Reader:
     def backlog(self, position: str) -> tuple[int, int | None]:
         """The number of transactions that have ended since the position, and the number of their rows.
 
-        Rows are counted up to 10,000. The number of rows is None if it is unknown.
+        Rows are counted up to 10,000. None stands for an unknown number of rows.
         """
         ((transactions, rows),) = self.rows("reader_backlog", position=self.usable(position))
         return transactions, rows

@@ -70,7 +70,7 @@ class Table:
 
 
 def lack(role: str, schema: str, has_usage: bool, is_admitted: bool) -> str:
-    """The error for a role that may not use inorder, with the statements that grant this.
+    """The error for a role that may not use inorder, with the statements that allow the role to use inorder.
 
     >>> print(lack("web", "queue", False, True))
     role "web" may not use inorder, in schema "queue"; HINT: GRANT USAGE ON SCHEMA "queue" TO "web"
@@ -88,7 +88,7 @@ class Session:
     for each statement. Settings are local to the transaction, because of poolers.
     """
 
-    settings: tuple[LiteralString, ...] = ()  # run in each transaction; they take no snapshot
+    settings: tuple[LiteralString, ...] = ()  # statements that take no snapshot, run in each transaction
 
     def __init__(self, dsn: str, writes: bool = False) -> None:
         self.dsn = dsn

@@ -1,4 +1,4 @@
-"""Find the row of a batch that the server could not send, and name it in the error."""
+"""Find the row of a batch that the server could not send, and name the row in the error."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -35,7 +35,7 @@ def is_too_large(error: psycopg.Error) -> bool:
 def named(session: Session, table: Table, rows: Sequence[sql.Composable]) -> Iterator[None]:
     """If the server cannot send a row, raise an error with the key of the row and the column whose text is invalid.
 
-    ``rows`` are FROM items; the last one was used in the query for the rows.
+    ``rows`` are FROM items; the query for the rows used the last item.
     """
     try:
         yield
@@ -78,7 +78,7 @@ def first_unsent(session: Session, table: Table, rows: sql.Composable) -> int:
 
 
 def sent(session: Session, rows: sql.Composable, place: int, name: str) -> str:
-    """A value of a row as text, without a cast, which could call a function of a user."""
+    """A value of a row as text. No cast is used, because a cast could call a function of a user."""
     value = AS_TEXT.format(sql.Identifier(name))
     with session.transaction():
         row = session.connection.execute(

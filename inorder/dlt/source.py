@@ -1,4 +1,4 @@
-"""A resource of dlt, which yields batches of a table, and keeps the position after the last batch in its state.
+"""A resource of dlt, which yields batches of a table. The state of the resource has the position after the last batch.
 
 dlt puts rows and state into one load package. If the extraction fails, there is no package. Each row is therefore in
 exactly one package.
@@ -52,7 +52,7 @@ def feed_table(
     dlt merges the changes by the primary key.
 
     ``dsn`` is a connection string of libpq. ``start`` is where the first run begins: at the ``beginning``, or ``now``
-    for rows that commit later. A run ends with the transactions that had ended when it began, or after ``max_batches``
+    for rows that commit later. A run ends with the transactions that had ended at its start, or after ``max_batches``
     batches of ``max_rows`` rows. ``accept_origin`` continues after a switchover or pg_upgrade. The hints are arguments
     of ``dlt.resource``: name (by default, the table's name), write_disposition (append), primary_key and so on.
     """

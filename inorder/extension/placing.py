@@ -56,7 +56,7 @@ def require_unpackaged(paths: Sequence[Path]) -> None:
 
 
 def require_control(stage: Path, targets: Sequence[Path]) -> None:
-    """Raise an error unless the files are those of the extension, and the server has a folder for each of them."""
+    """Raise an error unless all files belong to the extension, and the server has a folder for each file."""
     if not any(target.name == "inorder.control" for target in targets):
         raise InputError(f"{stage} has no inorder.control below it\nHINT:  inorder extension build writes the files.")
     if foreign := [target for target in targets if OF_EXTENSION.fullmatch(target.name) is None]:
@@ -99,7 +99,7 @@ def place(stage: Path) -> list[Path]:
         for source, target in files:
             replace_file(source, target)
     else:
-        # The program install unlinks the old file before it writes the new one.
+        # The program "install" unlinks the old file before it writes the new file.
         copies: list[list[str | Path]] = [
             ["install", "-m", f"{mode_of(target):o}", source, target] for source, target in files
         ]

@@ -107,7 +107,7 @@ def v4_words(random: Words) -> tuple[Words, Words]:
 
 
 def chunks(data_set: DataSet, size: int = CHUNK) -> Iterator[tuple[Words, Words]]:
-    """The high and low words of all values, in the order in which they were made (by true time).
+    """The high and low words of all values, in the order in which the values were made (by true time).
 
     The streams are separate; therefore version 7 has the times of version 1 for the same seed.
     """

@@ -52,7 +52,7 @@ class Target:
         return Offer(schema=self.schema, wal_problem=self.wal_problem() if asks else None, **facts)
 
     def wal_problem(self) -> str | None:
-        """The server's error if it does not show its position in the WAL, which the SQL edition needs."""
+        """The error if the server does not show its position in the WAL. The SQL edition needs this position."""
         try:
             with self.connection.transaction():
                 self.connection.execute("SELECT pg_walfile_name(pg_current_wal_insert_lsn())")

@@ -1,4 +1,4 @@
-"""Run the statements that prepare a table, one after the other; none of them makes writers wait for long."""
+"""Run the statements that prepare a table, one after the other; no statement makes writers wait for long."""
 
 import shlex
 from collections.abc import Callable, Iterator
@@ -90,7 +90,7 @@ class Preparation:
         return statements
 
     def noticed(self) -> tuple[list[str], list[Notice]]:
-        """The statements, and the server's notices about them."""
+        """The statements, and the server's notices about the statements."""
         notices: list[Notice] = []
         connection = self.session.connection
 

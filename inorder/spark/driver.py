@@ -1,4 +1,4 @@
-"""The queries of Spark's driver: where batches end, and how they are divided."""
+"""The queries of Spark's driver: where batches end, and how batches are divided."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace

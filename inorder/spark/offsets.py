@@ -22,7 +22,7 @@ class Kept:
     database: str
     position: str
     shard: str | None = None  # the shard as JSON, if the position is in a shard
-    follows: str | None = None  # mark of the former shard, which was read to its end, and which this shard continues
+    follows: str | None = None  # mark of the former shard that this shard continues
 
     @property
     def fields(self) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Read a table that Citus has distributed, shard by shard. The coordinator lists the shards.
 
-An offset has a position in each shard. A shard that is moved or split is read to its end in its old place. Then the
-next offset has the new places instead, and names the shard that they continue: no rows are missing between offsets.
+An offset has a position in each shard. A shard that is moved or split is read to its end in its old place. The next
+offset then has positions in the new places, and the mark of the old shard: no rows are missing between offsets.
 """
 
 import hashlib
@@ -109,7 +109,7 @@ class ShardsDriver(Driver):
 
         names = sorted(names)
         for shard in [self.shards[name] for name in names]:
-            self.lazy_session(shard)  # created here, by a single thread
+            self.lazy_session(shard)  # creates the session here, in a single thread
         if len(names) < 2:
             return super().each(names, asked)
         with ThreadPoolExecutor(min(len(names), THREADS)) as pool:
@@ -176,7 +176,8 @@ class ShardsDriver(Driver):
         for key in moved:
             self.hold(key)
             (self.targets or {}).pop(key, None)
-        frozen = {key for key in moved if self.is_frozen(key)}  # checked before looking for rows
+        # is_frozen() is called before has_rows(), because no rows are added to a frozen shard afterwards.
+        frozen = {key for key in moved if self.is_frozen(key)}
         have_rows = self.each(positions, lambda key: self.reader(key).has_rows(positions[key].position))
         after = self.advanced(positions, have_rows, max_rows)
         for key, new_shards in moved.items():
@@ -223,7 +224,10 @@ class ShardsDriver(Driver):
         return self.reader(key).ask(lambda session, _: is_frozen(session, self.shards[key]))
 
     def followed(self, key: str, former_entry: Kept, new_shards: list[Shard], frozen: bool) -> dict[str, Kept]:
-        """The positions in the shards that replace a shard that was read to its end; empty while they are unknown."""
+        """The positions in the shards that replace a shard that was read to its end.
+
+        The result is empty while the positions are unknown.
+        """
         old_shard = self.shards[key]
         positions = self.ask(lambda distributed: self.moves.positions(
             distributed, self.session(old_shard), old_shard, [(shard, self.session(shard)) for shard in new_shards],

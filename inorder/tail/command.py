@@ -169,7 +169,7 @@ def tail(**options: Any) -> None:
 def take_standard_error() -> None:
     """Reserve standard error for this tool and its commands, until the process ends.
 
-    The libpq in the ADBC driver prints notices of the server, and a terminal would obey control characters in them.
+    The libpq in the ADBC driver prints notices of the server, and a terminal would obey control characters in notices.
     """
     own_stderr = os.fdopen(os.dup(2), "w", buffering=1, encoding=sys.stderr.encoding, errors=sys.stderr.errors)
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -33,8 +33,8 @@ class FeedSource(Source):
     def lock(self) -> int:
         """The descriptor of a lock on this host.
 
-        Commands inherit the lock. If a command outlives this process, the session of this process no longer claims the
-        feed, but the lock does.
+        Commands inherit the lock. If a command outlives this process, the session of this process ends, and its claim
+        to the feed ends too. The lock then still excludes other runs on this host.
         """
         assert self.held is not None
         return self.held.fileno()

@@ -121,7 +121,7 @@ class OutputFile:
         return size
 
     def place(self, mark: Mark, start: str | None) -> int:
-        """The place of a mark. Raise an error if this is not the marked file. ``start``: the bytes after the mark."""
+        """The place of a mark. Raise an error for a file without the mark. ``start``: the bytes after the mark."""
         size = self.size()
         is_same = self.id() == mark.id
         if size == 0:

@@ -58,7 +58,10 @@ class File:
 
 
 class ParquetSink(Sink):
-    """A directory with a file for each batch. A repeated batch replaces its file. Only changes may then differ."""
+    """A directory with a file for each batch. A repeated batch replaces its file.
+
+    The new file of a batch of changes may differ from the replaced file.
+    """
 
     waits_for_nobody = can_take_back = True
 
@@ -182,7 +185,7 @@ class ParquetSink(Sink):
             self.file = None
 
     def arrive(self) -> None:
-        """Move the file to its place when it is on disk."""
+        """Flush the file to disk, then move the file to its place."""
         self.write_group()
         assert self.source is not None and self.file is not None
         with self.explained():

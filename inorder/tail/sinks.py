@@ -21,7 +21,7 @@ class Sink:
     """An output that takes rows, batch by batch. This base class is for a device: a written row is delivered."""
 
     waits_for_nobody = False  # True if writing does not wait for another program while a transaction may be open
-    can_take_back = False  # True if rows of a batch can be removed before it is delivered
+    can_take_back = False  # True if rows of a batch can be removed before the batch is delivered
     wanted_rows: int | None = None  # maximum number of rows in the next batch, if the sink aims at a file size
 
     def __init__(self, report: Report, form: Format) -> None:
@@ -54,10 +54,10 @@ class Sink:
         return None
 
     def check_form(self, header: bytes, first: bytes) -> None:
-        """Raise an error unless the rows have the format of the rows before them."""
+        """Raise an error unless the rows have the format of the earlier rows."""
 
     def mark(self) -> Mark | None:
-        """The end of the last batch, if it is in a file."""
+        """The end of the last batch, if the batch is in a file."""
         return None
 
     def write(self, rows: Any, content: Buffer, header: Buffer = b"") -> None:

@@ -33,7 +33,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Pending:
-    """A batch that is being written, the position after it and, for a file, its first bytes in hex."""
+    """A batch that is being written, the position after the batch and, for a file, the first bytes in hex."""
 
     batch: Json
     after: Json

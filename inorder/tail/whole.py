@@ -41,7 +41,7 @@ COPIER = ("/bin/sh", "-c", "trap '' HUP INT TERM; exec cat")
 
 
 class WholeBatches(Sink):
-    """Collects batches; subclasses pass them on."""
+    """Collects batches; subclasses pass the batches on."""
 
     is_separate = False  # True if each batch is a separate output
     can_take_back = True
@@ -199,7 +199,7 @@ class Copied(WholeBatches):
 
 
 class PipeSink(Copied):
-    """A pipe or a socket. Rows are delivered when the reader of the pipe has read them, or when the socket has them."""
+    """A pipe or a socket. Rows are delivered when they are read from the pipe, or are in the socket."""
 
     def __init__(self, report: Report, form: Format, framed: bool) -> None:
         super().__init__(report, form)

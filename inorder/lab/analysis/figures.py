@@ -93,7 +93,7 @@ class Row:
     rows: int | None = None
 
 
-Reading = Callable[[Row], Estimate | float | None]  # a column's value
+Reading = Callable[[Row], Estimate | float | None]  # a function that returns the value of a column
 
 
 def median(metric: Metric, step: str = "", scale: float = 1.0) -> Reading:

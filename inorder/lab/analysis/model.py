@@ -55,7 +55,7 @@ FEW_IMAGES = 16
 
 LITTLE = 1.2  # keys are called expensive if they cause at least this many times the WAL of ordered keys
 
-PHASES = 50  # if the position of a checkpoint within a block is unknown, the average over this number of positions
+PHASES = 50  # number of positions in a block to average over if the position of the checkpoint is unknown
 
 
 def few_images(clients: Sequence[int]) -> int:
@@ -237,7 +237,8 @@ def leaf_record(kind: str, key_bytes: float = 0) -> float:
 def split_records(kind: str, in_order: bool, key_bytes: float = 0) -> float:
     """Bytes of WAL that the split of a leaf page adds. The record of the split replaces the record of the insert."""
     entry = index_tuple(kind, key_bytes)
-    parent = leaf_record(kind, key_bytes) + SAME_RELATION_BLOCK  # the child page, to clear its flag INCOMPLETE_SPLIT
+    # The record of the insert into the parent also clears the flag INCOMPLETE_SPLIT of the child page.
+    parent = leaf_record(kind, key_bytes) + SAME_RELATION_BLOCK
     # The record contains the entries of the right page: the share that fillfactor keeps off the left page, or half.
     moved = leaf_capacity(kind, key_bytes) * (1 - LEAF_FILLFACTOR if in_order else 0.5) + 1
     split = RECORD + BLOCK + SAME_RELATION_BLOCK + MAIN_DATA + BTREE_SPLIT + entry + moved * entry

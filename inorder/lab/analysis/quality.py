@@ -67,7 +67,8 @@ def outliers(result: Result) -> list[Run]:
 def slowest_round(result: Result) -> float:
     """The speed of the fastest round divided by the speed of the slowest round.
 
-    The speed of a round is the median of its TPS, each divided by the median of the same measurement in all rounds.
+    Each TPS is divided by the median of the same measurement in all rounds. The speed of a round is the median of these
+    ratios.
 
     >>> runs = [Run("insert", kind, 9, number, {"tps": tps / number}) for kind, tps in (("v7", 90), ("random", 9))
     ...         for number in (1, 2, 4)]

@@ -64,8 +64,8 @@ TABLES = (
     f"CREATE TABLE {SCHEMA}.number_keys (id bigint PRIMARY KEY)",
     f"CREATE TABLE {SCHEMA}.uuid_keys (id uuid PRIMARY KEY)",
 )
-# The function returns the same number each time, but is VOLATILE: otherwise the planner would call it once. Only a
-# superuser may declare it.
+# The function returns the same number each time, but is VOLATILE: otherwise the planner would call the function once.
+# Only a superuser may declare the function.
 C_FUNCTION = (
     "CREATE FUNCTION pg_temp.uuid_call_floor(bigint DEFAULT 0) RETURNS uuid "
     "AS '$libdir/inorder', 'uuid_xact_floor' LANGUAGE C VOLATILE STRICT"
@@ -101,7 +101,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         "function that returns a uuid costs somewhat more, even if it does nothing else.",
     )  # fmt: skip
     session: Connection
-    missing: tuple[str, ...] = ()  # generators that this server does not have, because it is too old
+    missing: tuple[str, ...] = ()  # generators that this server does not have, because the server is too old
 
     @classmethod
     def room(cls, plan: GeneratorsPlan) -> tuple[int, str]:

@@ -63,7 +63,7 @@ def label(kind: str) -> str:
     return "1" if kind == CONSTANT else f"nextval, CACHE {kind.removeprefix('cache_')}"
 
 
-SPARE_CONNECTIONS = 20  # sessions besides those of the load: this tool's own, and those that the server reserves
+SPARE_CONNECTIONS = 20  # sessions of this tool, and sessions that the server reserves
 
 # Bytes of a row of one bigint with its WAL, and the number of rows that a fast machine inserts in a second.
 BYTES_PER_ROW = 140

@@ -115,7 +115,7 @@ NUMBERS = "numbers"
 SETS = {"uuid_v1": V1, "uuid": V1, "uuid_v7": V7, "bigint": NUMBERS}
 
 FILE_BYTES_PER_ROW = 37  # a line with a UUID; only the keys of one kind at a time are in files
-BYTES_PER_ROW = 320  # these files, and the largest table with indexes and WAL: 302 bytes per row with a million rows
+BYTES_PER_ROW = 320  # files of keys, and the largest table with indexes and WAL: 302 bytes per row with a million rows
 
 
 class UuidV1Experiment(Experiment[UuidV1Plan]):

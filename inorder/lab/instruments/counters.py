@@ -26,7 +26,7 @@ def read_wal(connection: Connection, application: str = "") -> dict[str, float]:
 
 
 def read_blocks(connection: Connection, kind: KeyKind, application: str = "") -> dict[str, float]:
-    """The block counters of a table and its index. Call this before reading the WAL counters: the query writes WAL."""
+    """The block counters of a table and its index. Read the WAL counters afterwards: the query writes WAL."""
     wait_for_sessions(connection, application)
     return read_numbers(connection, "blocks", BLOCKS, {"table": kind.table, "index": kind.index})
 

@@ -20,7 +20,7 @@ FACTS = {
 }
 STATEMENT = re.compile(r"^ +([\d.]+) +\d+ +\S", re.M)  # a line of the report by statement: latency, failures, text
 
-# The latency of one transaction in ten is logged, because logging all of them would add to the load.
+# The latency of one transaction in ten is logged, because logging all latencies would add to the load.
 SAMPLED = 0.1
 PERCENTILES = {"p50_ms": 50.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "p99_9_ms": 99.9}
 
@@ -65,7 +65,7 @@ class PgbenchResult:
     percentiles_ms: dict[str, float] = field(default_factory=dict)
 
     def times(self, rows: int) -> "PgbenchResult":
-        """The result counted in rows, if each transaction has ``rows`` rows. Latencies remain those of transactions."""
+        """The result counted in rows, if each transaction has ``rows`` rows. Latencies still refer to transactions."""
         tps = tuple(tps * rows for tps in self.tps_by_second)
         return replace(self, transactions=self.transactions * rows, tps=self.tps * rows, tps_by_second=tps)
 

@@ -52,11 +52,11 @@ class ServerProcess:
 
 
 def ended_cpu(server: int, connection: Connection) -> float:
-    """CPU seconds of all ended sessions of the server, read after all sessions except the connection's have ended.
+    """CPU seconds of all ended sessions of the server, read when only the session of ``connection`` is left.
 
     The kernel adds the CPU time of a process to its parent when the process is gone. The server's list of sessions
     drops a session while its process is still ending. Therefore this function reads the processes from the kernel, and
-    only asks the server which of them are permanent.
+    only asks the server which processes are permanent.
     """
 
     def have_ended() -> bool:

@@ -14,7 +14,7 @@ from inorder.text import quoted
 
 P = TypeVar("P", bound=Plan)
 
-SPARE_SESSIONS = 3  # sessions of this tool, besides those of the load
+SPARE_SESSIONS = 3  # sessions of this tool, in addition to the sessions of the load
 NO_INORDER = "Left out, since the database has no extension inorder that this role may use"
 VACUUMED = (
     "VACUUM frees no page whose rows a transaction open elsewhere on the server may still see. Autovacuum was off for "

@@ -1,4 +1,4 @@
-"""The fields of a plan: their meaning, range, value in each size of run, and how they are typed and shown.
+"""The fields of a plan: their meaning, range, value in each size of run, and how values are typed and shown.
 
 A field defines everything about a setting: the option of ``lab run``, its help, the check of a value from a result
 file, and whether it applies to the user's own server.
@@ -31,10 +31,10 @@ SIZES = ("", QUICK, FULL)
 class Setting(Generic[T]):
     """A field of a plan, and the option that sets it. ``type`` is the type of the values.
 
-    ``asked``: there is an option for the field. ``of_server``: the field is a setting of a throw-away server; on the
-    user's own server, ``capability`` names the capability with the value there. ``sessions``: the field is the number
-    of sessions that are open at once. ``kept``: the field is in the result file. ``path``: the field is a path on this
-    machine.
+    ``asked``: there is an option for the field. ``of_server``: the field is a setting of a throw-away server.
+    ``capability``: the name of the capability that has the value on the user's own server. ``sessions``: the field is
+    the number of sessions that are open at once. ``kept``: the field is in the result file. ``path``: the field is a
+    path on this machine.
 
     Functions of a value that is a name: ``needs_inorder`` returns True if the value needs the extension; ``contrib``
     returns the extension of PostgreSQL that the value needs, or ""; ``since`` returns the major version that the value

@@ -33,7 +33,7 @@ class Place:
 class Turn:
     """Measurements that are made one after the other. ``measure`` takes a seed, and yields a result for each place.
 
-    ``weight``: the number of steps of progress, which ``measure`` then reports itself; None: one step per place.
+    With ``weight``, ``measure`` itself reports progress, in ``weight`` steps. Otherwise each place is one step.
     """
 
     places: tuple[Place, ...]
@@ -101,7 +101,7 @@ def every_round(turns: Sequence[Turn]) -> Callable[[int], Sequence[Turn]]:
 
 
 def seed_of(seed: int, *place: object) -> int:
-    """A seed for a place of an experiment, which does not depend on earlier places, because these may be omitted."""
+    """A seed for a place of an experiment, independent of earlier places, because earlier places may be omitted."""
     return random.Random(repr((seed, *place))).randrange(2**31)
 
 

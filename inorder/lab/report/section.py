@@ -15,7 +15,7 @@ from inorder.text import one_line
 Value = Estimate | float | int | str | None
 
 
-Digits = int | Callable[[float], int | str]  # digits after the point; or a function that returns them, or a format
+Digits = int | Callable[[float], int | str]  # digits after the point, or a function that returns digits or a format
 
 
 def number(digits: Digits = 0, unit: str = "", interval: bool = False, sign: str = "") -> Callable[[Any], str]:
@@ -61,7 +61,7 @@ def text(value: Value) -> str:
 
 
 def ratio(value: Value) -> str:
-    """Show a ratio with its interval, and a note if it does not differ from 1.
+    """Show a ratio with its interval, and a note if the ratio does not differ from 1.
 
     >>> ratio(Estimate(0.5, 0.4, 0.6, 6)), ratio(Estimate(1.02, 0.9, 1.1, 6)), ratio(Estimate(0.5, 0.4, 0.6, 3))
     ('0.50 [0.40–0.60]', '1.02 [0.90–1.10] no difference', '0.50 [0.40–0.60]')
@@ -84,7 +84,8 @@ def to_base(value: Value) -> str:
 class Column:
     """A column: its name, its meaning and source, and how its values are shown.
 
-    ``data``: its name in CSV and JSON, which have all columns. ``terminal`` and ``page``: the column is shown there.
+    ``data``: the name of the column in CSV and JSON, which have all columns. ``terminal``: the column is shown on a
+    terminal. ``page``: the column is shown on a page.
     ``wrap``: the values are sentences. ``bar``: on the page, each cell has a bar on the scale of the column.
     ``alarming``: values are highlighted, except "", "-" and "no".
     """
@@ -137,7 +138,7 @@ class Section:
     main: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse two columns of the same name: the data would contain only the last one.
+        """Refuse two columns of the same name: the data would contain only the last column.
 
         >>> Section("s", "S", [Column("a", ""), Column("b", "", data="a")], [])
         Traceback (most recent call last):
@@ -157,7 +158,7 @@ class Section:
         return replace(self, columns=[self.columns[place] for place in places], rows=rows)
 
     def shown(self) -> list[list[str]]:
-        """The cells as text; names in them may come from an untrusted server.
+        """The cells as text; names in cells may come from an untrusted server.
 
         >>> Section("s", "S", [Column("a", "")], [["n\\x1b[2J"]]).shown()
         [['n\\\\x1b[2J']]

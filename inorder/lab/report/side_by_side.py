@@ -9,7 +9,7 @@ from inorder.lab.report.section import Column, Section, Value
 def side_by_side(named: Sequence[tuple[str, Sequence[Section]]]) -> list[Section]:
     """Merge tables that several results have.
 
-    Rows with the same label are matched. If a table has several rows with the same label, these are matched in order.
+    Rows with the same label are matched. Several rows of a table with the same label are matched in order.
     """
     sections: dict[str, list[tuple[str, Section]]] = {}
     for label, sections_of_result in named:

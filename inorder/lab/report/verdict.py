@@ -19,7 +19,7 @@ from inorder.text import plural, quoted
 UNDECIDED = "Not decided"
 MOST_BARS = 3
 PLAIN = "series-1"  # the default colour of a bar
-UNSTEADY = 0.2  # a question is open if the interval includes both 1 and a loss larger than this
+UNSTEADY = 0.2  # a question is open if the interval includes both 1 and a loss of more than this share
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Compared:
 
     @property
     def words(self) -> str:
-        """A clause with the ratio and its interval, or the number of rounds if they are too few for an interval.
+        """A clause with the ratio, and with its interval or, if the rounds are too few, the number of rounds.
 
         >>> sixfold = lambda *values: {place: value for place, value in enumerate(values * (6 // len(values)))}
         >>> Compared("speed", "bigint", sixfold(0.58, 0.59, 0.6), speed=True).words

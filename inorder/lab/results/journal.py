@@ -83,7 +83,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.written = 0  # measurements
+        self.written = 0  # number of measurements in the file
         self.last: Run | None = None
         self.before: tuple[bytes, list[str]] | None = None  # the first line and the notes, as last written
 
@@ -167,7 +167,7 @@ def require_version(content: bytes, name: str) -> None:
 
 
 def parse_lines(content: bytes) -> Result:
-    """The result in these lines. A partial line at the end, left by an interruption, is ignored."""
+    """The result in the lines of a file. A partial line at the end, left by an interruption, is ignored."""
     lines = [msgspec.json.decode(line, type=JournalLine) for line in content.split(b"\n")[:-1]]
     if not lines or lines[0].result is None or any(line.result for line in lines[1:]):
         raise msgspec.ValidationError("only the first line can describe the run")

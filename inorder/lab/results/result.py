@@ -6,9 +6,9 @@ from typing import Any
 
 LONGEST_VALUE = 80  # characters in an error message
 
-# max_wal_size while measuring. The server starts a checkpoint after it has written max_wal_size / (1 +
-# checkpoint_completion_target) bytes of WAL since the last checkpoint (CalculateCheckpointSegments, xlog.c), which is
-# about 34 GB. Without a limit, the disk could fill up.
+# max_wal_size while measuring. After a checkpoint, the server writes max_wal_size / (1 + checkpoint_completion_target)
+# bytes of WAL, here about 34 GB, before it starts the next checkpoint (CalculateCheckpointSegments, xlog.c). Without a
+# limit, the disk could fill up.
 MOST_WAL = 64 * 2**30
 CHECKPOINT_WAL = int(MOST_WAL / 1.9)
 

@@ -78,7 +78,7 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def index_room(cls, plan: P) -> tuple[str, int]:
-        """The user's folder for indexes, and bytes needed there; "" if they are in the server's data directory."""
+        """The user's folder for indexes, and the bytes of the indexes; "" if the data directory has the indexes."""
         return "", 0
 
     @classmethod

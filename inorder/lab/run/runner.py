@@ -75,7 +75,7 @@ class Runner:
             next(measured, None)  # runs the code after the last yield, and raises a delayed interrupt
         finally:
             if isinstance(measured, Generator):
-                measured.close()  # ends its threads
+                measured.close()  # ends the threads of the measurement
 
     def skip(self, turn: Turn, before: str) -> None:
         for step in range(turn.steps):

@@ -64,7 +64,7 @@ def open_umask() -> Iterator[None]:
 
 
 class Limit(Protocol):
-    """A limit for the memory (``memory_bytes``, 0 for none) or the disks of a server; ``take`` applies it."""
+    """A limit for the memory (``memory_bytes``, 0 for none) or the disks of a server; ``take`` applies the limit."""
 
     memory_bytes: int
 
@@ -142,7 +142,7 @@ class Cluster:
         return make_conninfo(host=str(self.folder / "run"), port=PORT, user="postgres", dbname="postgres")
 
     def outside(self, parent: Path) -> Path:
-        """A folder for a tablespace, below a folder of the user; it is removed with the cluster."""
+        """A folder for a tablespace, below a folder of the user. The new folder is removed with the cluster."""
         try:
             folder = self.folders_outside.enter_context(claimed_folder(parent))
         except OSError as error:
@@ -194,7 +194,7 @@ class Cluster:
         command += [self.server.program("postgres"), "-D", self.data]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]
-        self.log.touch(mode=0o600)  # errors may show rows, which lab run like copies from a table of the user
+        self.log.touch(mode=0o600)  # errors may show rows that were copied from a table of the user
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(  # type: ignore[call-overload]
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, **identity

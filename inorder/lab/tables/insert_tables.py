@@ -1,6 +1,6 @@
 """Tables with keys of each kind: fill them, then insert under load, between two readings of the counters.
 
-Several experiments share this module, which does not depend on any of them.
+Several experiments share this module, which does not depend on any experiment.
 """
 
 import sys
@@ -107,7 +107,7 @@ class InsertTables:
         self.filling = False
 
     def fill_stage(self, rows: int, recorded: bool = True) -> Stage:
-        """The stage that fills the tables. A resumed run repeats it. ``recorded``: its metrics are in the result."""
+        """The stage that fills the tables, also in a resumed run. ``recorded``: the result has the stage's metrics."""
         title = f"Filling {len(self.kinds)} tables to {rows:,} rows"
         places = tuple(Place(FILL, name, rows, f"{title}: {kind.label}") for name, kind in self.kinds.items())
         turns = every_round([Turn(places, lambda _seed: self.fill(rows))])
@@ -180,9 +180,9 @@ class InsertTables:
         kind = self.kinds[name]
         with self.target.connect() as connection:
             if kind.in_seconds:
-                # Wait for the next block of such keys, which lasts a second. A block that the previous measurement has
-                # half filled would cause up to 500 images in one of six measurements. These images would weigh too
-                # much, because a measurement takes seconds instead of minutes.
+                # Wait for the next block of time-prefixed keys. A block lasts a second. A block that the previous
+                # measurement has half filled would cause up to 500 images in one of six measurements. These images
+                # would weigh too much, because a measurement takes seconds instead of minutes.
                 time.sleep(1 - time.time() % 1)
             self.target.checkpoint(connection)
             before, device = self.counted(connection, kind), self.target.device(self.small.tablespace)
@@ -198,7 +198,7 @@ class InsertTables:
             counted = since(self.counted(connection, kind), before)
             if device and (after := self.target.device(self.small.tablespace)):
                 counted |= after.since(device)
-            # After more WAL than this, a checkpoint may have recycled the WAL files of the measurement.
+            # A checkpoint comes after checkpoint_wal() bytes of WAL, and may recycle the WAL files of the measurement.
             whole = counted.get("wal_bytes", 0) <= checkpoint_wal(self.max_wal_size)
             wal = self.in_wal(connection, kind, place) if place and whole else Measured({})
         metrics = {"tps": result.tps, "latency_ms": result.latency_ms, "inserts": result.transactions,

@@ -22,7 +22,7 @@ def simulated(kind: str, rows: int, seconds: float, nodes: int, lag: float, seed
 
 
 def own(kind: str, file: Path, rows: int, seed: int) -> Iterator[tuple[Words, Words]]:
-    """The first version-1 keys of a file, or version-7 keys of the same times. Raise an error if there are too few."""
+    """The first version-1 keys of a file, or version-7 keys of the same times. Raise an error for too few keys."""
     random, key_count = PCG64(seed), 0
     with file.open("rb") as lines:
         while key_count < rows and (chunk := list(islice(lines, min(CHUNK, rows - key_count)))):

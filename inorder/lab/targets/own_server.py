@@ -24,7 +24,7 @@ from inorder.lab.targets.target import Target, release_tables, with_settings
 from inorder.text import quoted
 
 MARK = "inorder lab: created for one run, removed at its end"
-LOCK_TIMEOUT = "60s"  # for dropping the schema, which a dump may be reading
+LOCK_TIMEOUT = "60s"  # limit of the wait for locks to drop the schema, which a dump may be reading
 
 
 class OwnServer(Target):

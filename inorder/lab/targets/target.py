@@ -119,7 +119,7 @@ class Target(ABC):
         return
 
     def create_schema(self, connection: Connection) -> None:
-        """Create the lab's schema, and the extensions that it uses, if missing and allowed."""
+        """On a throw-away server, create the lab's schema and the extensions that the lab uses."""
         return
 
     def tablespace(self, connection: Connection, folder: str) -> str:
@@ -158,7 +158,7 @@ class Target(ABC):
             return cursor.rowcount
 
     def wal(self, connection: Connection) -> Counts:
-        """The counters of WAL, read after the other sessions of this run have ended; empty without the privilege."""
+        """The counters of WAL, read after the other sessions of this run have ended; empty if not permitted."""
         return read_wal(connection, self.application) if self.sees_wal else {}
 
     def counters(self, connection: Connection, kind: KeyKind) -> Counts:

@@ -114,7 +114,7 @@ class ThrowAway(Target):
     def wal_place(self, connection: Connection) -> str:
         if not self.role:
             return wal_place(connection)
-        with connect(self.cluster.dsn) as session:  # the role may not flush
+        with connect(self.cluster.dsn) as session:  # the role lacks the privilege to flush
             return wal_place(session)
 
     def wal_since(self, connection: Connection, kind: KeyKind, place: str) -> Measured:

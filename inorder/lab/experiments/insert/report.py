@@ -356,5 +356,5 @@ def sections(result: Result, plan: InsertPlan) -> list[Section]:
     return [
         *by_rows,
         *([growth_section(plan, sizes)] if len(sizes) > 1 else []),
-        *(replace(section, terminal=plan.dump_wal) for section in more),  # the demo shows these only on its page
+        *(replace(section, terminal=plan.dump_wal) for section in more),  # the demo shows "more" on its page only
     ]

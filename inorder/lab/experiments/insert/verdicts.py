@@ -111,7 +111,10 @@ def loses(speed: Compared) -> bool:
 
 
 def cheapest(result: Result, ordered: Sequence[KindRow]) -> list[KindRow]:
-    """Kinds with about the least WAL that are not significantly slower by TO_FIND, in ascending order of WAL."""
+    """Kinds with about the least WAL, in ascending order of WAL.
+
+    Kinds that are significantly slower than the kind BASE, by more than TO_FIND, are left out.
+    """
 
     def wal(kind: KindRow) -> float:
         ratio = wal_of(result, kind).ratio

@@ -169,7 +169,8 @@ def conditions(plan: LikePlan) -> str:
     return " and ".join(words) if len(words) < 3 else f"{words[0]}, {' and '.join(words[1:])}"
 
 
-# Counters of pg_waldump for each part of a table: how they are shown, and the number of transactions they refer to.
+# Counters of pg_waldump for each part of a table: name, second line of the header, description, format, and the number
+# of transactions to which a figure refers.
 COUNTED = (
     ("bytes", "", "Bytes of WAL per transaction (pg_waldump).", number(0, "B"), 1),
     ("images", "\nFPI", "Full-page images per transaction.", number(4), 1),

@@ -63,7 +63,7 @@ class Check:
 
 @dataclass(frozen=True)
 class ShapePartition:
-    """A partition: the number of its parent, or -1; its bounds; its own partition key, and the columns in this key."""
+    """A partition: the number of the parent or -1, the bounds, the partition key, and the columns in this key."""
 
     above: int
     bounds: str

@@ -90,7 +90,7 @@ class Horizon(Reader):
         return ids(rows)
 
     def held(self, connection: Connection) -> set[int]:
-        """The rows above the horizon, which wait for an older transaction that is open anywhere on the server."""
+        """The rows above the horizon. Such rows wait for an older transaction that is open anywhere on the server."""
         return set(ids(connection.execute(self.LATER.encode(), (self.read_below,)).fetchall()))
 
 

@@ -17,7 +17,7 @@ CACHE = f"ALTER SEQUENCE {TABLE}_id_seq CACHE 1000"
 # The columns of the log table, and the writer's number.
 NUMBERED = f"id bigserial, writer int NOT NULL, {COLUMNS}"
 
-# A number that other programs are unlikely to use: advisory locks are shared by the database, which may be the user's.
+# A number that other programs are unlikely to use: all programs in a database share its advisory locks.
 LOCK_NUMBER = int.from_bytes(b"inorder ", "big")
 LOCKED = f"SELECT pg_advisory_lock({LOCK_NUMBER})"
 DISCARDED = "DISCARD SEQUENCES"
@@ -57,7 +57,7 @@ def own_tables(writers: int) -> list[str]:
 def numbered_insert(table: str, rows: int, writer: int | str) -> str:
     if rows == 1:
         return f"INSERT INTO {table} (writer, c1) VALUES ({writer}, 1)"
-    # Cast once, because a prepared statement of pgbench has at most 256 parameters.
+    # The number of the writer is a parameter once, not in each row: a statement of pgbench has at most 256 parameters.
     cast = "::int" if isinstance(writer, str) else ""
     return f"INSERT INTO {table} (writer, c1) SELECT {writer}{cast}, c1 FROM ({values(rows)}) AS rows (c1)"
 
