@@ -1,9 +1,10 @@
-"""Schemas that capture names: an unqualified name leads to an object in them, whose use the server log reports.
+"""Schemas of objects to which unqualified names lead. The server log reports each use of such an object.
 
 The schema before pg_catalog has a copy of each operator, function, aggregate and view of the server, a domain for each
 type of the server, and the relations that texts of inorder name. For each name of a column this schema has a function,
 which ``t.id`` calls if a row has no such column. The schema behind pg_catalog has no copies, because the server would
-never find them. Its operators and functions fit some types better than those of the server, because they need no cast.
+never find them. The operators and functions of the schema behind pg_catalog fit some types better than operators and
+functions of the server, because a call of them needs no cast.
 
 The test module reports the names in a statement before the statement runs, even if no row causes a call.
 """
@@ -131,7 +132,7 @@ def array(names: list[str] | tuple[str, ...]) -> str:
 
 
 def make_schemas(connection: Connection) -> list[tuple[str, str]]:
-    """Create the copies; returns those that could not be created, and why."""
+    """Create the copies; returns the copies that could not be created, and why."""
     connection.execute("SET search_path = pg_catalog; SET check_function_bodies = off")
     for name in (BEFORE, BEHIND):
         connection.execute(f"CREATE SCHEMA {name}; GRANT USAGE ON SCHEMA {name} TO PUBLIC".encode())

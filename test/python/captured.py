@@ -94,7 +94,8 @@ SELECT inorder.feed_fail_batch('{feed}'::pg_catalog.text, {number}::pg_catalog.i
 """
 # Error codes for a missing or ambiguous function or operator: a captured name may cause these errors.
 UNRESOLVED = ("42883", "42725")
-# States of a feed when functions are called: no batch is taken, a worker has a batch, or it has given its batch back.
+# States of a feed when functions are called: no worker has taken a batch, a worker has a batch, or a worker has given
+# its batch back.
 STATES = ("free", "taken", "failed")
 
 

@@ -24,7 +24,7 @@ from waiting import PATIENCE
 from world.beside import beside
 from world.sql import run
 
-# Set by script/citus: a server that has Citus. Without it the tests of Citus are skipped.
+# Set by script/citus: a server that has Citus. Without such a server the tests of Citus are skipped.
 PG_CONFIG = os.environ.get("INORDER_TEST_CITUS", "")
 MARKS = [
     pytest.mark.server,
@@ -182,7 +182,10 @@ class Writers:
         return beside(*(partial(self.write, number) for number in range(WRITERS)))
 
     def write(self, number: int, ended: Event) -> None:
-        """Run one writer. Citus refuses a statement that was planned for a removed shard, and it is rolled back."""
+        """Run one writer.
+
+        If Citus refuses a statement that was planned for a removed shard, the statement is rolled back.
+        """
         chance = random.Random(self.seed + number)
         with connect(self.dsn) as connection:
             for turn in itertools.count():

@@ -1,4 +1,7 @@
-"""Servers of the tests, copied from the first server of each kind in a run. Copying takes a third of the CPU time."""
+"""Servers of the tests, copied from the first server of each kind in a run.
+
+Copying a server takes a third of the CPU time of creating it.
+"""
 
 import fcntl
 import hashlib

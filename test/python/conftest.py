@@ -72,7 +72,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("inorder")
 # In each process Hypothesis would parse all loaded modules of the checkout, and try their constants as values. Older
-# versions of Hypothesis do not.
+# versions of Hypothesis do not parse these modules.
 providers = sys.modules.get("hypothesis.internal.conjecture.providers")
 if providers is not None and hasattr(providers, "_get_local_constants"):
     vars(providers)["_get_local_constants"] = providers.Constants
@@ -105,7 +105,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def is_named(item: pytest.Item, name: str) -> bool:
-    """True if a line of LONG names the test. Only names that are patterns are compiled, because that takes longer."""
+    """True if a line of LONG names the test.
+
+    Only a name that is a pattern is compiled, because compiling takes longer than comparing.
+    """
     own = item.name if "[" in name else item.name.partition("[")[0]
     return fnmatchcase(own, name.replace("[", "[[]", 1)) if PATTERN.search(name) else own == name
 
@@ -161,7 +164,7 @@ def servers_are_copies() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def server() -> Installation:
-    """The server for all tests: that of PG_CONFIG, or the one that a user would get."""
+    """The server for all tests: the server of PG_CONFIG, or the server that a user would get."""
     return find_installation()
 
 
@@ -179,7 +182,7 @@ def cluster(server: Installation) -> Iterator[Cluster]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run marked tests on both editions; with long tests, also those of inorder tail."""
+    """Run marked tests on both editions. In the long run, also run the tests of inorder tail on both."""
     marker = metafunc.definition.get_closest_marker("editions")
     is_long = LONG_RUN and metafunc.module.__name__.startswith("test_tail")
     if "edition_name" in metafunc.fixturenames and (marker or is_long):
@@ -254,7 +257,7 @@ def has_pgstattuple(server: Installation) -> bool:
 
 @pytest.fixture(scope="session")
 def users(server: Installation) -> Iterator[Cluster]:
-    """A server as of a user. One database has the extension; in "bare", the role "plain" may create schemas."""
+    """A server as a user has it. One database has the extension; in "bare", the role "plain" may create schemas."""
     with Cluster(server) as running:
         running.start({"fsync": "off", "track_commit_timestamp": "on"})
         with connect(running.dsn) as connection:

@@ -1,4 +1,4 @@
-"""A copy of a table that is kept by its changes, to be compared with it."""
+"""A copy of a table, which is made from the changes of the table, and is then compared with the table."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -65,7 +65,7 @@ class Tool:
 
 
 def as_new(cluster: Cluster, folder: Path, name: str, edition: str) -> str:
-    """Differences between the objects of an installation and those of a new one; empty if there are none."""
+    """Differences between the objects of an installation and of a new installation; empty without differences."""
     with database(cluster) as fresh:
         Tool(cluster, folder, fresh).install("--edition", edition)
         return difference(*(installed(cluster, each, edition) for each in (name, fresh.info.dbname)))

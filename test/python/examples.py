@@ -27,7 +27,7 @@ TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d"
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a page, or a comment that is run before one; ``prints`` is the required output, if any."""
+    """A block of a page, or a comment that is run before a block. ``prints`` is the required output, if any."""
 
     document: str
     line: int
@@ -80,7 +80,7 @@ def comparable(text: str) -> str:
 
 
 def is_printed(expected: str, printed: str) -> bool:
-    """True if the output matches the one that the page shows.
+    """True if the output matches the output that the page shows.
 
     >>> is_printed("  n | at\\n----+----\\n  1 | …", " n  |  at\\n----+------\\n 1  | x"), is_printed("1", "2")
     (True, False)

@@ -73,7 +73,7 @@ def installed(cluster: Cluster, database: str, edition: str) -> dict[str, str]:
 
 
 def difference(left: dict[str, str], right: dict[str, str]) -> str:
-    """A diff of two installations, with the name of each object that differs; empty if none does."""
+    """A diff of two installations, with the name of each object that differs; empty if no object differs."""
     diff = []
     for key in sorted(left.keys() | right.keys()):
         lines = difflib.unified_diff(left.get(key, "").splitlines(), right.get(key, "").splitlines(), n=0, lineterm="")

@@ -1,4 +1,4 @@
-"""An untrusted server: a real one, whose messages to the client are changed on the way."""
+"""An untrusted server: a real server, whose messages to the client are changed on the way."""
 
 import random
 import socket

@@ -1,6 +1,6 @@
 """Positions that their readers keep: as text and as jsonb, in Spark and in tail.
 
-An update must be able to read them.
+An updated extension must be able to read these positions.
 """
 
 import json

@@ -43,7 +43,7 @@ def alike(value: Any, before: Any) -> Any:
 class Kept:
     """A table with feeds of every kind.
 
-    Some of its rows have been read; other rows are in batches of a sink or a worker.
+    Some rows of the table have been read; other rows are in batches of a sink or a worker.
     """
 
     def __init__(self, connection: Connection) -> None:

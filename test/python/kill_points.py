@@ -107,7 +107,7 @@ def points(kind: str, every: int, arguments: list[str]) -> int:
         while (code := ran(kind, name, named, None)) == IN_USE and time.monotonic() < deadline:
             time.sleep(PAUSE)  # a child of the killed run may still hold the lock
         assert code == 0, code
-        if earlier:  # as after a crash of the host
+        if earlier:  # restore the file as a crash of the host would leave it
             Path(f"p{number}").write_bytes(earlier)
             assert (code := ran(kind, name, named, None)) == 0, code
     raise AssertionError

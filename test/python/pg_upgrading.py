@@ -49,7 +49,7 @@ def upgrade(before: Cluster, after: Cluster) -> Path:
     work.mkdir(mode=0o700)
     if after.account:
         shutil.chown(work, after.account.pw_name)
-    if before.server.major < 18 <= after.server.major:  # initdb enables checksums from 18 on; both must have them
+    if before.server.major < 18 <= after.server.major:  # initdb enables checksums from 18 on; both servers need them
         run(before, work, [before.original.program("pg_checksums"), "--enable", "--no-sync", "-D", before.data])
     command: list[str | Path] = ["pg_upgrade", "-b", before.server.bindir, "-B", after.server.bindir]
     command += ["-d", before.data, "-D", after.data, "-U", "postgres", "-s", work, "--no-sync"]

@@ -20,7 +20,7 @@ SETTINGS = "ignore_startup_parameters = extra_float_digits\nserver_login_retry =
 
 
 def program() -> str:
-    """The path of PgBouncer; without it the test is skipped."""
+    """The path of PgBouncer; without PgBouncer the test is skipped."""
     if (path := shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")) is None:
         pytest.skip("this system has no pgbouncer")
     return path

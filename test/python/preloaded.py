@@ -1,8 +1,8 @@
-"""The tool without the time it takes to load: a process that has loaded it forks for each run.
+"""The tool without the time for loading: a process that has loaded the tool forks for each run.
 
-A run is a separate process, with its own folder, environment and output. It differs from ``python -m inorder`` in two
-ways: it does not free its memory at the end, and its servers are copies, as those of the tests are. A run takes a third
-of a second of CPU time, most of it for loading.
+A run is a separate process, with its own folder, environment and output. A run differs from ``python -m inorder`` in
+two ways: the run does not free its memory at the end, and its servers are copies, like the servers of the tests. A run
+takes a third of a second of CPU time, and most of this time for loading.
 """
 
 import atexit
@@ -33,7 +33,8 @@ HELD_AFTER = "INORDER_TEST_HELD_AFTER"
 ROOM = "INORDER_TEST_ROOM"  # maximum size of a file in bytes: writing more fails as on a full disk
 PAUSE = "INORDER_TEST_PAUSE"  # seconds of the pause before the first retry, which doubles with each retry
 UNMARKED = "INORDER_TEST_UNMARKED"  # reading or writing a file attribute fails, as for a file of another user
-# For these formats there is a second process, which has also loaded Arrow: other runs do not have its memory.
+# Runs with these formats are forked from a second process, which has also loaded Arrow. The memory of other runs does
+# not contain Arrow.
 ARROW = {"arrow", "parquet"}
 TAIL_WITH_ARROW = tuple(f"inorder.{name}" for name in ("tail.command", "tail.run", "tail.parquet", "arrow.reader"))
 lock = threading.Lock()
@@ -167,8 +168,8 @@ def serve(channel: socket.socket, modules: Sequence[str]) -> None:
         import_module(module)
     if not modules:
         load_all()
-    # A child would lose an interrupt that comes right after the fork. While the signal is blocked, it waits until the
-    # tool is ready.
+    # A child would lose an interrupt that comes right after the fork. A blocked interrupt waits until the tool is
+    # ready.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     gc.collect()
     gc.freeze()
@@ -261,7 +262,7 @@ def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End like the interpreter, without freeing the loaded modules: that takes half of the CPU time of a run."""
+    """End like the interpreter, but do not free the loaded modules: freeing them takes half of a run's CPU time."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stderr.flush()

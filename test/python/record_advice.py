@@ -45,7 +45,7 @@ def ordered(admin: Connection, orders: int) -> float:
 
 
 def recorded() -> tuple[Facts, float]:
-    """The facts of one checkpoint interval, and the share of the WAL that keys of version 7 save in the next one."""
+    """The facts of one checkpoint interval, and the share of the WAL that version 7 keys save in the next interval."""
     with Cluster(find_installation()) as cluster:
         cluster.start(SETTINGS)
         with connect(cluster.dsn) as admin:

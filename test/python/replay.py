@@ -41,7 +41,7 @@ def emptied(result: Result) -> Result:
 
 
 class Nowhere:
-    """A target that measures nothing. The runner only asks it to note facts about the server."""
+    """A target that measures nothing. The runner only asks the target to note facts about the server."""
 
     folder = Path()
 
@@ -107,7 +107,10 @@ class Replay:
         )
 
     def turn(self, turn: Turn, number: int) -> Turn:
-        """The turn, with results from the source. Progress outside of measurements is counted before the first one."""
+        """The turn, with results from the source.
+
+        Progress outside of measurements is counted before the first measurement.
+        """
 
         def measure(_seed: int) -> Iterator[Measured]:
             for _ in range(turn.weight or 0):

@@ -56,7 +56,10 @@ def check_shares(connection: Connection, rows: int) -> None:
 
 
 def check_counts(connection: Connection) -> None:
-    """Check the counts before and after a fold. Each table is accepted first, for those with generated numbers."""
+    """Check the counts before and after a fold.
+
+    Each table is first accepted by feed_rebase(), because some tables have generated numbers.
+    """
     for table in ALL.values():
         connection.execute("SELECT feed_rebase(%s)", [table])
         for call in ("exact_count", "exact_count_fold", "exact_count"):

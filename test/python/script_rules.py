@@ -96,9 +96,9 @@ def functions(script: str) -> Iterator[Statement]:
 
 
 def pinned_functions(script: str) -> Found:
-    """Names in a text body are looked up whenever it runs.
+    """Names in a text body are looked up whenever the body runs.
 
-    The function must set the search_path, or the caller's is used.
+    If the function did not set the search_path, the path of the caller would be used.
     """
     for statement in functions(script):
         settings = [each.arg for each in statement.node.options if each.defname == "set"]
@@ -114,7 +114,10 @@ def no_schema_in_text(script: str) -> Found:
 
 
 def made_anew(script: str) -> Found:
-    """An existing object belongs to somebody else. OR REPLACE and IF NOT EXISTS would take it for ours."""
+    """An existing object belongs to somebody else.
+
+    With OR REPLACE or IF NOT EXISTS, the script would take the object for ours.
+    """
     plain = re.sub(r"--[^\n]*", "", as_parsed(script))
     for match in NOT_NEW.finditer(plain):
         yield 1 + plain.count("\n", 0, match.start()), "", " ".join(match[0].split())
@@ -219,7 +222,7 @@ class Collector(Counter):  # type: ignore[misc]
 
 
 class Spotter(SQLVisitor):  # type: ignore[misc]
-    """pgspot's visitor, which skips functions with a SQL-standard body, which are judged like the script itself."""
+    """pgspot's visitor, which skips functions with a SQL-standard body: such functions are judged like the script."""
 
     def visit_CreateFunctionStmt(self, ancestors: Any, node: Any) -> None:  # noqa: N802
         if node.sql_body is None:

@@ -19,7 +19,7 @@ def sql_source() -> str:
 
 
 def definitions(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
-    """All functions and classes below a node; they are statements, and statements contain no more than these do.
+    """All functions and classes below a node. Both are statements, so only fields that lead to statements are searched.
 
     >>> code = "class A:\\n  def b(): pass\\nif 1:\\n  try: 1\\n  except E:\\n    def c():\\n      class D: pass"
     >>> [found.name for found in definitions(ast.parse(code))]

@@ -166,7 +166,7 @@ EVERYBODY = "SELECT inorder_internal.set_rights('PUBLIC', true, true);\n"
 
 
 def create(connection: Connection, name: str | None = None, schema: str = "public", admitted: str = EVERYBODY) -> None:
-    """Install an edition in a database: the named edition, or the tested one by default."""
+    """Install an edition in a database: the named edition, or the tested edition by default."""
     if (name or TESTED) == "sql":
         connection.execute(script(schema).encode())
         connection.execute(reading(schema).encode())

@@ -332,7 +332,7 @@ def locking(dsn: str, mode: str) -> Iterator[tuple[Callable[[], None], list[str]
     [("ACCESS EXCLUSIVE", False, set()), ("ROW EXCLUSIVE", True, set()), ("ACCESS EXCLUSIVE", True, {"unseen"})],
 )
 def test_nobody_waits_for_it(advised: Advised, mode: str, sampled: bool, refused: set[str]) -> None:
-    """Until a transaction ends, it locks only the catalog and, with --sample, the table that it reads."""
+    """A transaction of inorder advise locks only the catalog and, with --sample, the table that it reads."""
     dsn = f"{advised.cluster.dsn} dbname=planted"
     with advised.session() as admin:
         run(admin, "CREATE TABLE unseen (id uuid PRIMARY KEY)",
@@ -424,7 +424,7 @@ def hostile(advised: Advised) -> str:
             run(admin, f"ALTER {owned} OWNER TO mallory")
         run(admin, "ALTER DATABASE odd SET search_path = mallory, pg_catalog",
                 "ALTER DATABASE odd SET default_transaction_read_only = off")  # fmt: skip
-        if admin.info.server_version < 190000:  # 19 has no such strings any more
+        if admin.info.server_version < 190000:  # PostgreSQL 19 does not have such strings
             run(admin, "ALTER DATABASE odd SET standard_conforming_strings = off")
     return table
 

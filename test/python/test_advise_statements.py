@@ -1,4 +1,7 @@
-"""inorder advise finds the statements of readers as programs send them, on the server and in files, and no others."""
+"""inorder advise finds the statements of readers as programs send them, and finds no other statements.
+
+The statements are found on the server and in files.
+"""
 
 import json
 import os

@@ -75,7 +75,7 @@ OTHER_TRIGGERS = (
     ("OF x", "OF a"), ("DELETE OR ", ""), ("BEFORE", "AFTER"), ("feed_guard('0')", "trust()"),
 )  # fmt: skip
 
-# The search_path is the one with which internal functions are called.
+# The search_path is the path with which internal functions are called.
 PROOF = """SET LOCAL search_path = pg_catalog, pg_temp;
            SELECT inorder_internal.prove_table(f, 10) FROM inorder_internal.feed_table AS f
            WHERE relation = '{0}.t'::regclass"""

@@ -192,7 +192,7 @@ def test_the_name_of_the_schema_ends_no_statement(mallory: Connection) -> None:
     assert compared in (True, False)
 
 
-# Changes that an owner of the schema or its functions could make.
+# Changes that an owner of the schema or of its functions could make.
 MEDDLING = (
     "CREATE TABLE inorder_internal.t ()",
     "CREATE FUNCTION inorder_internal.one_number(int) RETURNS int LANGUAGE sql AS 'SELECT 1'",
@@ -214,7 +214,7 @@ MEDDLING = (
     "CREATE OR REPLACE VIEW evil.feeds AS SELECT evil.attack()",
     "CREATE OR REPLACE FUNCTION evil.feed_guard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN END'",
 )
-# Changes to its tables.
+# Changes that an owner could make to the tables of the schema.
 MEDDLING_WITH_TABLES = (
     "CREATE TRIGGER t BEFORE INSERT ON inorder_internal.{table} FOR EACH ROW EXECUTE FUNCTION evil.feed_guard()",
     "CREATE RULE r AS ON UPDATE TO inorder_internal.{table} DO ALSO SELECT evil.attack()",
@@ -351,7 +351,7 @@ def test_an_installer_whose_code_drops_the_extension_in_a_call_gains_nothing(dsn
         places = count(1, 1 if LONG_RUN else 3)
         ends = list(takewhile(lambda end: end is not None, (swap(dsn, call, place) for place in places)))
         assert_no_right_gained(dsn)
-        # XX000: the query that is being planned, the attacker's own, does not find an object that was dropped.
+        # XX000: the attacker's own query, which is being planned, does not find an object that was dropped.
         assert set(ends) <= {"55000", "XX000"} and ("55000" in ends or not LONG_RUN), (call, ends)
         seen |= set(ends)
     assert "55000" in seen

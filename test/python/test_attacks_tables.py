@@ -926,7 +926,7 @@ USE_AS_ALICE = (
 
 
 def test_two_strangers_at_once_make_feeds(alices: str) -> None:
-    """IDs are assigned under a lock, so that no role fails because of another."""
+    """IDs are assigned under a lock, so that no role fails because of another role."""
     with connect(f"{alices} user=alice") as alice:
         run(alice, "GRANT USAGE ON SCHEMA alice TO PUBLIC", "GRANT SELECT ON alice.t TO PUBLIC")
 

@@ -99,7 +99,10 @@ PLANNED = (
 
 
 def test_a_superuser_who_prepares_a_table_runs_nothing_of_its_owner(attacked: Cluster, tmp_path: Path) -> None:
-    """Only the C extension promises that. In the SQL edition a superuser runs such code: see docs/security.md."""
+    """With the C extension, a superuser runs no code of the table's owner.
+
+    In the SQL edition a superuser runs code of the owner: see docs/security.md.
+    """
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn, connect(dsn) as admin:
         run(admin, "CREATE EXTENSION inorder")
         with connect(f"{dsn} user=mallory") as mallory:

@@ -73,7 +73,8 @@ COMMANDS = {
 }  # fmt: skip
 ENDS = {"feeds --check 1h": (0, 3)}
 LEAST_CALLED = 0.85  # share of the public functions that must succeed; the other calls have no valid arguments
-# The first statement of inorder prepare, executed before the writer begins: it would wait for the writer.
+# The first statement of inorder prepare, executed before the writer begins. Otherwise the statement would wait for the
+# writer.
 ADD_COLUMN = (
     "ALTER TABLE app.old ADD COLUMN xact bigint NOT NULL DEFAULT 0, ALTER COLUMN xact SET DEFAULT inorder.xact_id()"
 )

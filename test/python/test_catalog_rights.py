@@ -128,7 +128,7 @@ def test_every_text_of_a_function_is_read_under_a_path_of_its_own(catalog: Conne
 
 
 def test_only_what_checks_itself_can_be_made_a_trigger_by_everybody(catalog: Connection) -> None:
-    """These functions check how they are called. test_attacks_tables.py creates triggers with them by hand."""
+    """Such trigger functions check how they are called: see test_attacks_tables.py, which creates the triggers."""
     triggers = names(
         catalog,
         "SELECT p.proname FROM pg_proc AS p WHERE p.prorettype IN ('trigger'::regtype, 'event_trigger'::regtype) "

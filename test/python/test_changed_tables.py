@@ -43,7 +43,7 @@ def test_a_position_goes_on_where_it_is_as_a_feed_does(fresh: Connection, change
     run(fresh, *TABLE, "INSERT INTO t VALUES (1, 1), (2, 2)", FEED)
     start = value(fresh, "SELECT reader_start('t')::text")
     position = value(fresh, ADVANCE, start, value(fresh, NEXT, start))
-    for statement in (AGAIN, "SELECT feed_rebase('t')"):  # these change nothing
+    for statement in (AGAIN, "SELECT feed_rebase('t')"):  # these statements change nothing
         run(fresh, statement)
         value(fresh, NEXT, position)
     for statements in (change, ("INSERT INTO t VALUES (3, 3)",)):
@@ -53,7 +53,7 @@ def test_a_position_goes_on_where_it_is_as_a_feed_does(fresh: Connection, change
     here = value(fresh, SEEK, position)
     assert value(fresh, SEEK, here) == here
     assert value(fresh, ROWS, value(fresh, NEXT, here)) == [3]
-    # The new position has the same transactions as the old one.
+    # The new position has the same transactions as the old position.
     assert value(fresh, "SELECT a.transactions = b.transactions FROM CAST(%s::text AS feed_position) AS a, "
                   "CAST(%s::text AS feed_position) AS b", position, here) is True  # fmt: skip
 

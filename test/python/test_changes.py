@@ -285,7 +285,7 @@ def test_what_was_rolled_back_is_no_error(fresh: Connection) -> None:
 
 
 def test_triggers_that_are_changed_again_in_the_transaction_that_made_them(fresh: Connection) -> None:
-    """The log does not have the changes of this transaction, but its marker, after which the whole table is read."""
+    """The log lacks the changes of this transaction, but has a marker, after which the whole table is read."""
     copy = followed(fresh)
     run(fresh, "BEGIN", "SELECT changes_resync('t')", "ALTER TABLE t DISABLE TRIGGER ALL", "DELETE FROM t WHERE id = 1",
         *(f"ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_changes_{event}"
@@ -381,7 +381,7 @@ def test_nobody_writes_into_a_log_by_the_trigger_of_another_table(fresh: Connect
 
 @pytest.mark.parametrize("road", ["table", "column", "view", "view of a view", "partition"])
 def test_who_may_write_into_the_table_writes_the_log(fresh: Connection, road: str) -> None:
-    """A writer's changes are logged although she has no privilege on the log, however she may write."""
+    """The log gets the changes of a role that has no privilege on the log, in whichever way the role may write."""
     target = {"view": "v", "view of a view": "w", "partition": "low"}.get(road, "t")
     grant = "INSERT (id), UPDATE (note), SELECT (id), DELETE" if road == "column" else "INSERT, UPDATE, DELETE, SELECT"
     with roles(fresh, "writer_of_t"):
@@ -522,7 +522,7 @@ def test_partitions_of_a_log_are_looked_at_again_when_they_change_only(
 def test_no_partition_key_of_another_owner_is_evaluated_by_a_writer(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
-    """The server evaluates constants in the key of a partitioned table when it loads the partitions below it."""
+    """The server evaluates constants in the key of a partitioned table when the server loads the table's partitions."""
     if edition_name == "sql":
         pytest.skip("its rows are written by a statement")
     looks: list[str | None] = []
@@ -674,7 +674,7 @@ def test_the_trigger_of_logs_writes_nothing_into_a_dropped_column(
 
 @pytest.mark.parametrize("kept", [False, True], ids=["a table of its shape", "a log"])
 def test_the_privilege_trigger_makes_no_log(fresh: Connection, edition_name: str, kept: bool) -> None:
-    """A role with TRIGGER on two tables of an owner must not insert rows into one on which it lacks INSERT."""
+    """A role with TRIGGER on two tables of an owner must not insert rows into the table on which it lacks INSERT."""
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
     log = 'CREATE TABLE l (change uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), id int[], op "char" NOT NULL)'
@@ -778,7 +778,7 @@ def test_writers_of_partitions_are_told_what_to_call_where_the_log_is_gone(
 
 
 def test_writers_do_not_miss_the_extension(fresh: Connection, edition_name: str) -> None:
-    """DROP EXTENSION drops the triggers, too, including the one for rows that move to another partition."""
+    """DROP EXTENSION drops the triggers, too, including the trigger for rows that move to another partition."""
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
     prepare(fresh, *PARTS)
@@ -826,7 +826,7 @@ def test_a_log_that_its_owner_has_changed(fresh: Connection, odd: str, edition_n
 
 @pytest.mark.parametrize("made", ["trigger", "rule"])
 def test_code_that_a_role_left_on_a_log(fresh: Connection, made: str) -> None:
-    """The role once had TRIGGER on the log, or owned it. Her trigger or rule would run as each writer."""
+    """The role once had TRIGGER on the log, or owned the log. The role's trigger or rule would run as each writer."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "GRANT CREATE ON SCHEMA public TO mallory_of_logs",
             "GRANT TRIGGER ON t_changes TO mallory_of_logs", "CREATE TABLE seen (role name)")  # fmt: skip
@@ -1075,7 +1075,7 @@ def test_a_later_batch_takes_no_more_pages(fresh: Connection) -> None:
 def test_who_changes_the_table_is_waited_for(fresh: Connection, other: Connection, locked: str) -> None:
     """A read waits for the lock of the table even if the log has no new rows.
 
-    Otherwise it would judge the table by a former state.
+    Otherwise the read would judge the table by a former state.
     """
     followed(fresh, *PARTS)
     run(other, "BEGIN", f"LOCK TABLE {locked}")
@@ -1137,7 +1137,7 @@ def test_a_snapshot_from_before_the_table_was_written_anew(fresh: Connection, ot
 def test_an_older_snapshot_does_not_go_on_after_a_newer_one(fresh: Connection, other: Connection) -> None:
     """The first batch had a newer row.
 
-    The next batch would set it back for good, because the newer change is not read again.
+    The next batch would set this row back for good, because the newer change is not read again.
     """
     copy = followed(fresh)
     run(fresh, "BEGIN", *(f"UPDATE t SET note = 'x' WHERE id = {id}" for id in (1, 2)), "COMMIT")

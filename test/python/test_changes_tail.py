@@ -259,7 +259,7 @@ def test_a_batch_that_is_cut_off_comes_whole(tail: Tail, fresh: Connection) -> N
         run(fresh, "UPDATE t SET note = 'after' WHERE id < 10")
         running.send_signal(signal.SIGCONT)
         wait_for(running.is_stopped)
-        assert out.stat().st_size < 1.5 * BEGUN  # the rows were written twice; those of the first time were cut off
+        assert out.stat().st_size < 1.5 * BEGUN  # the rows were written twice; the first copies were cut off
         running.kill()
         running.wait(PATIENCE)
     tail.appended(*CHANGES)

@@ -14,7 +14,8 @@ from world.sql import run, value
 
 pytestmark = MARKS
 
-# Rows of a shard whose number differs from the ID in their header, of the transaction that inserted them in the shard.
+# Rows of a shard whose number differs from the ID in the row's header. This is the ID of the transaction that inserted
+# the row into the shard.
 WRONG = "SELECT count(*) FROM {} WHERE xact <> xmin::text::bigint"
 TRIGGERS = "SELECT count(*) FROM pg_trigger WHERE tgrelid = '{}'::regclass AND tgname LIKE 'zz_inorder_%'"
 
@@ -68,7 +69,7 @@ def test_a_savepoint_has_no_number_of_its_own(nodes: Nodes, coordinator: Connect
 def test_a_default_has_the_number_of_another_node(nodes: Nodes, coordinator: Connection, tmp_path: Path) -> None:
     """Citus evaluates such a default on another node.
 
-    Therefore the default is refused, and the guard of a shard refuses its numbers.
+    Therefore the default is refused, and the guard of a shard refuses numbers of the default.
     """
     run(
         coordinator, "DROP TABLE IF EXISTS defaults",

@@ -251,7 +251,7 @@ def test_a_node_that_is_down(nodes: Nodes, coordinator: Connection, query: Query
         read = pool.submit(query.delivered)
         time.sleep(2)
         assert not read.done()
-        start(nodes.workers[0])  # in this thread: the server would end with the pool's thread
+        start(nodes.workers[0])  # start in this thread: the server would end with the pool's thread
         rows = read.result()
     query.run()
     with connect(nodes.dsn) as again:  # the session of the fixture still has connections to the stopped node

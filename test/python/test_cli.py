@@ -115,7 +115,7 @@ def test_the_hint_brings_an_extra_from_where_the_tool_came(
 def test_the_hint_keeps_the_extras_that_pipx_has_installed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: str
 ) -> None:
-    """Without them in the HINT, reinstalling with pipx would remove these extras."""
+    """If the HINT did not name the installed extras, reinstalling with pipx would remove them."""
     (tmp_path / "pipx_metadata.json").write_text(json.dumps({"main_package": {"package_or_url": asked}}))
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert "[advise,demo]'" in sources.installer("advise")
@@ -188,7 +188,10 @@ def test_standard_streams_and_bytes_of_a_shell(tmp_path: Path, command: str, cod
 
 @pytest.mark.parametrize("rows", [LEAST_ROWS, 10_000, 16_000, MOST_ROWS])
 def test_an_interrupted_demo_can_be_resumed(rows: int) -> None:
-    """The experiments accept all values of the demo's options. Otherwise they would call the demo's plan damaged."""
+    """The experiments accept all values of the demo's options.
+
+    Otherwise resuming would report the demo's plan as damaged.
+    """
     for settings in ((1, 1, 1), (MOST_SECONDS, MOST_ROUNDS, MOST_READING)):
         for plan in plans(rows, *settings):
             kept = type(plan).read(plan.as_dict())
@@ -427,7 +430,7 @@ def test_the_help_of_a_group_shows_each_summary_whole_and_loads_no_command(words
     assert output and "..." not in output
     assert not {"numpy", "psycopg", "jinja2", "inorder.tail.command"} & set(output.split())
     assert isinstance(group, Group)
-    for name, summary in group.summaries(click.Context(group)) if words else ():  # at the top level they are shorter
+    for name, summary in group.summaries(click.Context(group)) if words else ():  # the top level has shorter summaries
         assert group.commands[name].get_short_help_str(1000).startswith(summary.removesuffix(".")), name
 
 
@@ -452,7 +455,7 @@ def test_what_no_server_answers_ends_in_a_sentence(
 ) -> None:
     """An answer that no server gives causes an error of one line.
 
-    The laboratory shows a traceback: nobody should have to repeat a long run to get it.
+    The laboratory shows a traceback: nobody should have to repeat a long run to get the traceback.
     """
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setattr("inorder.cli.cli", lambda **_: lines(b"\x1b"))  # type: ignore[arg-type]

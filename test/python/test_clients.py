@@ -28,7 +28,7 @@ COMMANDED = {
     language: pytest.param(language, marks=pytest.mark.skipif(bool(reason := missing(language)), reason=reason or ""))
     for language in COMMANDS
 }
-DIRECT = [COMMANDED[language] for language in COMMANDS if language != "java"]  # its driver has no Unix sockets
+DIRECT = [COMMANDED[language] for language in COMMANDS if language != "java"]  # the driver of Java has no Unix sockets
 POOLED = list(COMMANDED.values())
 only_in_script_clients = pytest.mark.skipif("INORDER_TEST_CLIENTS" not in os.environ, reason="script/clients runs it")
 # Settings with which a driver prepares no statement by name, which would fail behind a pooler. The Python programs
@@ -176,7 +176,7 @@ def kill_before_store(shop: Shop, consumer: Consumer) -> None:
 
 def stop_in_mid_batch(shop: Shop, consumer: Consumer) -> None:
     # Wait for a session of the new process: a process without sessions may not have set its signal handler yet. A
-    # session that a killed process has left must not be taken for it.
+    # session that a killed process has left must not be taken for a session of the new process.
     consumer.kill()
     shop.end_sessions(shop.sessions("mail"))
     consumer.start()

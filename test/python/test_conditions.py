@@ -49,7 +49,10 @@ def test_a_position_ahead_of_the_server(place: Place, transactions: str, partial
 
 
 def test_a_transaction_in_part_that_has_not_ended(place: Place) -> None:
-    """As on a standby that lags. The position must stay inside the transaction, or all of its rows would come again."""
+    """The transaction has not ended here, as on a standby that lags.
+
+    The position must stay inside the transaction, or all of its rows would come again.
+    """
     owner, writer = place.make(PLAIN), place.session()
     run(writer, "BEGIN", "INSERT INTO t (n) VALUES (5)")
     number = value(writer, "SELECT pg_current_xact_id()::text::bigint")
@@ -60,7 +63,7 @@ def test_a_transaction_in_part_that_has_not_ended(place: Place) -> None:
 
 
 def test_max_rows_ends_in_the_transaction_in_which_the_last_batch_ended(place: Place) -> None:
-    """A transaction with a lower number that has ended since is not part of this batch, but of a later one."""
+    """A transaction with a lower number that has ended since is not part of this batch, but of a later batch."""
     owner, slow = place.session(), place.session()
     run(owner, PLAIN, "SELECT feed_create('f', 't')")
     run(slow, "BEGIN", "INSERT INTO t (n) VALUES (10), (11)")

@@ -22,7 +22,7 @@ from world.sql import value
 
 PACKAGE = ROOT / "inorder"
 # Calls that connect, by any driver, and the functions that may contain such calls, each with its search_path.
-# Connections to the user's servers are made by the first three.
+# Connections to the user's servers are made by the first three functions.
 CONNECTS = {"connect", "connect_start", "connect_async", "ping"}
 PLACES = {
     ("connection/database.py", "connect_as_user"): "pinned in each transaction",
@@ -32,7 +32,7 @@ PLACES = {
     ("connection/database.py", "connect"): "of throw-away servers",
     ("lab/server/cluster.py", "wait_until_ready"): "of throw-away servers",
 }
-# Methods of a Target, which connect by these functions.
+# Calls of methods of a Target. These methods connect by the functions in PLACES.
 OWN = {"self.target.connect", "target.connect", "place.target.connect", "self.connect"}
 # Programs that connect, and drivers that this package does not use.
 PROGRAMS = {"psql", "pgbench", "pg_dump", "pg_dumpall", "pg_restore", "createdb", "dropdb", "vacuumdb", "reindexdb"}
@@ -101,7 +101,7 @@ def test_a_statement_outside_a_transaction_is_pinned_as_those_in_one(user: UserC
     assert value(user, "SHOW search_path") == SEARCH_PATH
     with user.transaction():
         assert value(user, "SHOW search_path") == SEARCH_PATH
-    assert psycopg.Connection.execute(user, "SHOW search_path").fetchone() == ("elsewhere",)  # unchanged
+    assert psycopg.Connection.execute(user, "SHOW search_path").fetchone() == ("elsewhere",)  # the session's own path
     assert value(user, "SHOW geqo") == "off"
 
 

@@ -108,7 +108,7 @@ FILES_OF_ONE_TRANSACTION = {  # partition -> statements of one transaction that 
 def test_a_file_that_is_emptied_in_the_transaction_that_made_it(fresh: Connection, name: str) -> None:
     """TRUNCATE empties a file of its own transaction in place.
 
-    If a number of rows were stored for the file, it would stay.
+    If a number of rows were stored for the file, the number would stay.
     """
     run(fresh, "CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, extra int, PRIMARY KEY (id, n)) "
                "PARTITION BY RANGE (n)", "CREATE TABLE p PARTITION OF parts FOR VALUES FROM (0) TO (10)",
@@ -264,7 +264,7 @@ def test_groups_of_a_table_whose_rows_change(count: Tail, fresh: Connection) -> 
 
 
 def test_a_view_of_another_role_is_not_read(count: Tail, fresh: Connection) -> None:
-    """A role with TRIGGER on the table can create a trigger, a function and a view named like those of a count."""
+    """A role with TRIGGER on the table can create a trigger, a function and a view with names of a count."""
     fresh.execute("CREATE TABLE orders (id int PRIMARY KEY, status text)")
     with roles(fresh, "forger"):
         run(fresh, "GRANT TRIGGER ON orders TO forger", "GRANT CREATE ON SCHEMA public TO forger", "SET ROLE forger",

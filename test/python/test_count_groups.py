@@ -53,7 +53,7 @@ WRITES = (
     ],
 )
 def test_partitions_are_looked_up_as_often_if_there_are_many(fresh: Connection, statement: str) -> None:
-    """Looking them up for each lock, or for each type, would take seconds with 1,000 partitions."""
+    """Looking up the partitions for each lock, or for each type, would take seconds with 1,000 partitions."""
     calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'tree'"
     run(fresh, "CREATE TABLE orders (id int, status text) PARTITION BY LIST (id)", "SET track_functions = 'all'")
     counted = []
@@ -683,7 +683,10 @@ def test_a_table_of_another_owner_is_not_taken_for_deltas(fresh: Connection) -> 
 
 
 def test_transactions_around_a_fold(fresh: Connection, other: Connection) -> None:
-    """Writes before and after the fold are counted, of transactions in progress and of the fold's own transaction."""
+    """Writes before and after the fold are counted.
+
+    Open transactions and the fold's own transaction make such writes.
+    """
     start(fresh)
     run(other, "BEGIN", "INSERT INTO orders VALUES (-1, 'open')", "SAVEPOINT s", "DELETE FROM orders WHERE id = 5")
     run(
@@ -735,7 +738,10 @@ def test_the_start_is_online(fresh: Connection, other: Connection) -> None:
 
 
 def test_writers_fold_by_themselves(fresh: Connection, other: Connection) -> None:
-    """Writers fold without cron, even while another transaction stays open. Its deltas are counted later."""
+    """Writers fold without cron, even while another transaction stays open.
+
+    The deltas of that transaction are counted later.
+    """
     start(fresh)
     run(other, "BEGIN", "DELETE FROM orders WHERE id = 1")
     until_a_fold = value(fresh, "SELECT 2000 - pg_current_xact_id()::text::int8 % 2000")

@@ -74,7 +74,7 @@ def test_a_trigger_that_moves_rows_after_ours(fresh: Connection) -> None:
 
 
 def test_deltas_of_a_publisher_are_left_out(fresh: Connection) -> None:
-    """The publisher's deltas may have transaction IDs of this server, for example if this server was its standby."""
+    """Deltas of a publisher may have this server's transaction IDs, for example if this was the publisher's standby."""
     start(fresh)
     run(fresh, "SET session_replication_role = replica",
         "INSERT INTO orders_by_status_deltas (g1, n, xact) VALUES ('other', 1, pg_current_xact_id())",
@@ -289,7 +289,7 @@ def test_deltas_that_a_transaction_changes_twice(fresh: Connection) -> None:
 
 
 def test_deltas_with_row_security(fresh: Connection) -> None:
-    """A policy of the deltas would hide rows of a fold from the owner, if it is not a superuser."""
+    """A policy of the deltas would hide rows of a fold from the owner, if the owner is not a superuser."""
     with roles(fresh, "owning"):
         if value(fresh, "SELECT to_regproc('feed_admit') IS NOT NULL"):
             run(fresh, "SELECT feed_admit('owning')")

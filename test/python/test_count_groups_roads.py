@@ -24,7 +24,7 @@ FUNCTION = "CREATE FUNCTION {} RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {} E
 
 
 def play(connection: Connection, *statements: str, folds: bool = True) -> None:
-    """Execute statements. After each, the view equals GROUP BY, before and after a fold."""
+    """Execute statements. After each statement, the view equals GROUP BY, before and after a fold."""
     for statement in statements:
         run(connection, statement)
         assert difference(connection) == [], statement
@@ -132,7 +132,10 @@ def test_a_server_with_fewer_transactions(fresh: Connection, cluster: Cluster, t
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
 def test_roles_that_write_by_a_foreign_key(fresh: Connection, tables: Sequence[str]) -> None:
-    """The roles have no privilege on the table. The server changes its rows after changes of the referenced table."""
+    """The roles have no privilege on the table.
+
+    The server changes the table's rows after changes of the referenced table.
+    """
     run(fresh, *tables, "CREATE TABLE parents (id int PRIMARY KEY)", "INSERT INTO parents VALUES (0), (1), (2), (3)",
         ROWS, "ALTER TABLE orders ADD FOREIGN KEY (tenant) REFERENCES parents ON DELETE CASCADE ON UPDATE SET NULL",
         "CREATE TABLE states (name text PRIMARY KEY)", "INSERT INTO states VALUES ('s1'), ('s2'), ('s3')",
@@ -262,7 +265,7 @@ def test_tables_of_one_name_in_two_schemas(fresh: Connection) -> None:
 
 
 def test_an_update_whose_trigger_moves_other_rows(fresh: Connection) -> None:
-    """To the triggers this looks like MERGE, which hides such rows."""
+    """To the triggers such an UPDATE looks like MERGE, which hides rows that are moved."""
     start(fresh, PARTS)
     run(fresh, FUNCTION.format("also()", "IF pg_trigger_depth() < 2 THEN UPDATE orders SET id = id + 1000 WHERE "
                                          "id = OLD.id + 20; END IF; RETURN NEW;"),

@@ -77,7 +77,7 @@ def test_what_the_own_session_did_before_is_not_counted_later(random_keys: Conne
 
 
 def test_all_wal_before_a_place_is_on_disk(cluster: Cluster, connection: Connection) -> None:
-    """pg_waldump can read WAL only from disk. WAL that others write at the same time is included."""
+    """pg_waldump can read WAL only from disk. WAL that other sessions write at the same time is included."""
     connection.execute("CREATE EXTENSION IF NOT EXISTS inorder")
 
     def log(ended: threading.Event) -> None:
@@ -207,7 +207,7 @@ def test_sessions_that_still_end_are_waited_for(cluster: Cluster, connection: Co
 def test_a_session_that_goes_on_is_an_error(
     cluster: Cluster, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise the reading would have only a part of the session's CPU time."""
+    """Without an error, the reading would have only a part of the CPU time of the session that goes on."""
     assert cluster.process is not None
     monkeypatch.setattr(timing, "ENDING_SECONDS", 0.2)
     with connect(cluster.dsn), pytest.raises(InorderError, match="sessions of the server have not ended"):

@@ -178,7 +178,7 @@ def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) 
     rest = []
     for rows in source.batches(reader, arrow, state, "beginning", 4, None):
         rest += rows["n"].to_pylist()
-        if len(rest) < 5:  # a bounded number of inserts, in case the loop would follow them without end
+        if len(rest) < 5:  # bounds the inserts, in case the loop would follow new rows without end
             insert(fresh, 1, 100)
     arrow.close()
     reader.close()

@@ -1,7 +1,7 @@
 """The examples in docstrings of the tool, the tests and the scripts.
 
-If pytest collected them itself, every process would load and read every module, which takes half as much CPU time
-again.
+If pytest collected the examples itself, every process would load and read every module. The run would take half as much
+CPU time again.
 """
 
 import doctest

@@ -1,4 +1,4 @@
-"""Rows that leave the database survive a crash as they were read, even if they were updated after the batch was taken.
+"""Rows that leave the database survive a crash unchanged, even if they were updated after the batch was taken.
 
 Writers commit asynchronously, and no other session flushes their commits.
 """

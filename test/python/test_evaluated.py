@@ -1,7 +1,8 @@
 """Calls that evaluate or deparse expressions of the owner of a table: each is listed with the reason why it is safe.
 
-The server evaluates more than one might expect. When a session loads partition keys, indexes, domains or statistics,
-the server simplifies their expressions, and calls immutable functions of their owner as the role of that session.
+The server evaluates more expressions than one might expect. When a session loads partition keys, indexes, domains or
+statistics, the server simplifies their expressions, and calls immutable functions of their owner as the role of that
+session.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Rows from before feed_prepare(): each comes once, in pieces, while writers are active and after a rollback."""
+"""Rows from before feed_prepare(): each row comes once, in pieces, while writers are active and after a rollback."""
 
 from contextlib import closing
 

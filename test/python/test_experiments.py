@@ -197,7 +197,10 @@ def test_the_steps_of_a_kind_come_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_rounds_differ_in_their_order(name: str) -> None:
-    """Otherwise the first measurement would have an advantage in every round. Steps of a kind keep their order."""
+    """If the order were the same, one measurement would be the first of every round, and have an advantage.
+
+    Steps of a kind keep their order.
+    """
     replay = Replay(kind_of(name), source(name))
     replay.run(emptied(source(name)))
     orders: dict[int, list[tuple[str, str, int]]] = {}

@@ -32,7 +32,7 @@ HANDED_OUT = {
     "feed_renew_batch('three', 1, current_setting('my.token')::bigint)":
         "SELECT set_config('my.token', token::text, false) FROM feed_take_batch('three', 'w', 1)",
 }  # fmt: skip
-# Functions for a reader that keeps its position: it relies on the rows that were delivered before.
+# Functions for a reader that keeps its position: such a reader relies on the rows that were delivered before.
 READ = ("reader_start('events')", "reader_next_batch('events', reader_start('events', 'beginning'), 1)")
 FUNCTIONS = {"plain": "", "async": "SET synchronous_commit = off", "sync": "SET synchronous_commit = on"}
 # For each case: statements before the call, the function that makes the call (see FUNCTIONS), and statements after the
@@ -231,7 +231,7 @@ def make_callers(connection: Connection, statements: str) -> None:
 def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) -> None:
     """The commit flushes the batch, whatever synchronous_commit is.
 
-    Otherwise its number could come again with other rows.
+    Otherwise the number of the batch could come again with other rows.
     """
     fresh.execute("INSERT INTO events (n) SELECT generate_series(1, 5)")
     for name in ("one", "two", "three"):
@@ -250,7 +250,7 @@ def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) ->
 
 @pytest.mark.editions
 def test_a_batch_that_is_handed_out_is_flushed_once(fresh: Connection) -> None:
-    """The commit flushes the batch and the batch's transactions, unless the server has flushed these before."""
+    """The commit flushes the batch and the batch's transactions, unless the server has flushed both before."""
     before = []
     fresh.execute("SELECT feed_create('one', 'events')")
     with connect(fresh.info.dsn) as writer:

@@ -106,8 +106,8 @@ GRANT SELECT ON alice.t, alice.bare TO bob;
 SYSTEM = "(SELECT system_identifier::text FROM pg_control_system())"  # the state has OIDs of this server
 COLUMNS_OF_A_FEED = "id, name, owner, owner_name, system, movers, relation, shared_by"
 
-# Inserted state is marked, and is not used before the owner of the table accepts it. These statements let it count as
-# written by the extension: the tests need no other protection from mallory.
+# Inserted state is marked, and is not used before the owner of the table accepts it. These statements let inserted
+# state count as state that the extension has written: the tests need no other protection from mallory.
 TRUSTED = "ALTER TABLE inorder_internal.{} ALTER written_here DROP EXPRESSION, ALTER written_here SET DEFAULT true"
 
 # Relations that feed_enable() would refuse.
@@ -379,7 +379,7 @@ def test_a_forged_table_gives_nothing(state: State, relation: str) -> None:
             continue
         forged += 1
         user = ("postgres", "bob" if IS_SQL else owner)[number % 2]
-        # In the short run, a third of the calls. Each call is tried on some relation, and on some description.
+        # The short run tries a third of the calls. Each call is tried on some relation, and on some description.
         for place, call in list(enumerate(calls(relation, owner)))[number % 3 :: 1 if LONG_RUN else 3]:
             rows = attempt(state, user, call)
             if place <= GIVE_ROWS:
@@ -390,8 +390,9 @@ def test_a_forged_table_gives_nothing(state: State, relation: str) -> None:
 
 
 HOSTILE = "'; SELECT evil.attack(); --"
-# KEPT: types of a column whose value a position inside a transaction can keep, with two values each. NOT_KEPT: types
-# that it cannot keep, because they are user-defined, or because the text of a value depends on settings.
+# KEPT: types of a column whose value a position inside a transaction can keep, with two values each. NOT_KEPT: types of
+# a column whose value such a position cannot keep, because the type is user-defined, or because the text of the value
+# depends on settings.
 KEPT = {
     "numeric": ("1", "2"), 'text COLLATE evil."col\'l"': (HOSTILE, "x"), "bpchar": (HOSTILE, "x"), "name": (ODD, "x"),
     "bytea": (r"\x27", r"\x28"),

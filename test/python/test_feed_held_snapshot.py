@@ -30,7 +30,7 @@ HELD = "INSERT INTO t DEFAULT VALUES; SELECT feed_take_batch('f', 'other', lease
 
 
 def all_pages(connection: psycopg.Connection[Any], look: str, rows: int) -> list[int]:
-    """The pages that a statement touches, with this number of new rows, and those of a query of each view."""
+    """The pages that a statement touches, with so many new rows, and the pages that a query of each view touches."""
     return [pages(connection, look, rows), *(pages(connection, view, 0) for view in VIEWS)]
 
 
@@ -60,8 +60,8 @@ def test_a_poll_touches_as_many_pages_as_before(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         f"SELECT feed_create('f', 't'{options}); {before}",
     )  # fmt: skip
-    # As by autovacuum. Statistics of so small a table suggest a sequential scan, which this session could keep in its
-    # plans.
+    # This VACUUM stands for autovacuum. Statistics of so small a table suggest a sequential scan, which this session
+    # could keep in its plans.
     run(fresh, f"VACUUM (ANALYZE) {STATE}")
     fresh.execute(MOVE.format(batches=50, step=step).encode())
     at_first = all_pages(fresh, look, rows)

@@ -89,7 +89,7 @@ def fresh(cluster: Cluster, made: Callable[[str], str], of_edition: str) -> Iter
 
 @pytest.fixture
 def reader(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
-    """A session of a role that may move three feeds: of its own, of its group, and a feed that was granted."""
+    """A session of a role that may move three feeds: its own feed, a feed of its group, and a granted feed."""
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname} user=reader") as session:
         for owner in ("reader", "team", "postgres"):
             assert poll(session, owner) == 1

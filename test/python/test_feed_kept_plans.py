@@ -1,4 +1,4 @@
-"""Rows are read by cached plans. These notice changes of a table, of its name, and of the reader's rights."""
+"""Rows are read by cached plans. Such plans notice changes of a table, of its name, and of the reader's rights."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A number of a batch is not used again under the same name: a sink that remembers it would leave out rows."""
+"""No batch number is used again for a feed of the same name: a sink that knows the number would leave out rows."""
 
 import time
 from pathlib import Path
@@ -136,7 +136,7 @@ def test_unfinished_batches_keep_their_numbers(used: Connection) -> None:
 
 @pytest.mark.parametrize("form", ["plain", "custom"])
 def test_dump_and_restore(cluster: Cluster, used: Connection, tmp_path: Path, form: str) -> None:
-    """The other database has returned batches since the dump, which are unknown here: new numbers are higher."""
+    """Since the dump, the other database has returned batches that are unknown here: new numbers are higher."""
     last = batch(used)
     with copied(cluster, used.info.dbname, cluster, "numbers_copy", form, tmp_path) as restored:
         run(restored, "SELECT feed_rebase('t')")

@@ -110,7 +110,7 @@ def test_a_number_that_came_meanwhile_is_not_used_again(
 def test_a_guard_that_is_disabled_after_the_snapshot(
     fresh: Connection, other: Connection, changed: str, level: str
 ) -> None:
-    """It no longer checks the transaction's own statements, and the snapshot does not show that."""
+    """The snapshot shows that the guard is enabled, but the guard no longer checks the transaction's own statements."""
     run(fresh, *PARTS, "CREATE TABLE plain (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
         "SELECT exact_count_start('t'), exact_count_start('plain')", "INSERT INTO plain (n) VALUES (1), (2)",
         "SELECT exact_count_fold('t'), exact_count_fold('plain')")  # fmt: skip

@@ -73,7 +73,8 @@ def test_a_read_after_all_changes(fresh: Connection, other: Connection) -> None:
         run(fresh, *AGAIN, *TABLES, *FEEDS, ROWS, "BEGIN", *first, *READ, "SAVEPOINT s", *second, "ROLLBACK TO s")
         run(fresh, "COMMIT", ROWS)
         for reader in (other, fresh):
-            # A transaction stores no count for a file that it may have created: it could empty the file in place.
+            # A transaction stores no count for a file that the transaction may have created, because TRUNCATE in this
+            # transaction would empty the file in place.
             assert value(reader, VALID) or first == ATTACHED, name
             assert value(reader, "SELECT exact_count('t')") == 40, name
             run(reader, "BEGIN", *LATER, "ROLLBACK")

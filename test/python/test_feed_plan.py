@@ -285,7 +285,7 @@ def test_a_session_keeps_nothing_of_a_partition_that_is_gone(cluster: Cluster, f
 def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, fresh: Connection) -> None:
     """The call checks the table without PL/pgSQL and without queries of catalogs.
 
-    Each new session would have to prepare these.
+    Each new session would have to prepare such queries.
     """
     columns, parts, single = "uuid DEFAULT uuid_xact_nextval(), n int", range(20), '"A single"'
     run(fresh, f'CREATE TABLE {single} ("Key" {columns}, PRIMARY KEY ("Key"))',

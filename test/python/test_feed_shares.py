@@ -122,7 +122,7 @@ class Course:
     def work(self) -> None:
         worker = f"worker {self.rng.randrange(WORKERS)}"
         held = self.held.get(worker)
-        if held is None or self.rng.random() < 0.1:  # as another process with this name
+        if held is None or self.rng.random() < 0.1:  # another process with this name may ask, too
             return self.take(worker)
         way = self.rng.random()
         if way < 0.2:  # the worker hangs until its lease has ended

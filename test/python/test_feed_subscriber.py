@@ -110,7 +110,7 @@ def leave(source: Connection, consumer: Consumer, with_state: bool) -> None:
 def accept_all(world: World, target: Connection, consumers: list[Consumer], with_state: bool) -> None:
     """Call feed_rebase() during an older transaction, which writes afterwards.
 
-    The numbers of its rows are below those of ended transactions.
+    The numbers of its rows are below the numbers of ended transactions.
     """
     with connect(world.primary) as before:
         before.execute("BEGIN; SELECT pg_current_xact_id()")
@@ -338,7 +338,7 @@ def test_a_clone_becomes_a_subscriber(pair: Pair, edition: str, subscribing_clon
             for consumer in both:
                 check_refused(target, consumer.table)
                 target.execute("SELECT feed_rebase(%s)", [consumer.table])
-            target.execute("SELECT feed_seek('numbers moved', 'here')")  # its table is no longer replicated
+            target.execute("SELECT feed_seek('numbers moved', 'here')")  # this feed's table is no longer replicated
             world.superuser = clone.target
             lane.write(5)
             for consumer in both:

@@ -248,7 +248,7 @@ def test_a_worker_that_crashes_each_time_is_tried_once_for_each_lease(feed: Conn
 
 
 def test_a_clock_that_was_a_day_ahead_holds_no_batch(feed: Connection) -> None:
-    """A batch was returned while the clock was ahead, so it waits for a day. feed_retry_batch() ends that."""
+    """A batch was returned while the clock was ahead, so it waits for a day. feed_retry_batch() ends this wait."""
     insert(feed, 3)
     number, token = take(feed, "a")
     run(feed, f"SELECT feed_fail_batch('work', {number}, {token}, 'bad', retry_after => '1 day')")

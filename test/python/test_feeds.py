@@ -89,7 +89,7 @@ def test_columns_stand_below_each_other_whatever_names_are_of() -> None:
 
 
 def test_who_delays_rows(cluster: Cluster, feeds: Tail) -> None:
-    """The output has the oldest transaction, of a session or prepared, and for how long it has delayed rows."""
+    """The output has the oldest transaction, open or prepared, and the time for which it has delayed rows."""
     with connect(f"{cluster.dsn} dbname=tail") as writer:
         writer.execute("SET application_name = 'importer'")
         with writer.transaction(force_rollback=True):

@@ -241,7 +241,7 @@ def test_the_loop_finds_a_hole(server: Installation) -> None:
         parts = read(place.admin)
         hole = [function for function in parts.functions if function.signature == "public.feed_hole()"]
         result = Result("", 3, 0)
-        # Offer only a few functions: if all were offered, a session might never call this one.
+        # Offer only a few functions: if all were offered, a session might never call this function.
         run_sessions(place, result, float("inf"), 1, replace(parts, functions=hole + parts.functions[:9]))
         result.failures = place.failures
         assert "ran as postgres" in found(place)["ran"]

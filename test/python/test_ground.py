@@ -117,7 +117,7 @@ def test_what_a_transaction_writes_anew_itself_it_sees(place: Place, isolation: 
 @pytest.mark.parametrize("read", READS)
 def test_a_read_that_waited_for_a_rewrite(place: Place, read: str, change: str) -> None:
     owner, reader = place.make(PLAIN), place.session()
-    run(reader, "SELECT (null::t).n")  # without this, the session would wait to look up the type
+    run(reader, "SELECT (null::t).n")  # otherwise the read would wait to look up the type
     run(owner, "BEGIN", f"ALTER TABLE t {change}")
     with blocked(state, reader, READS[read]) as waiting:
         run(owner, "COMMIT")
@@ -503,7 +503,7 @@ VERSIONS = """
 
 @pytest.mark.skipif(TESTED == "sql", reason="the SQL edition has that query")
 def test_versions_of_a_guard_are_those_that_a_query_finds(place: Place) -> None:
-    """The stored versions are compared with those of a query, for a transaction that has ended and one that has not."""
+    """The stored versions are compared with versions from a query, for an ended transaction and an open transaction."""
     owner = place.make(PLAIN)
     different = []
     for column in ("GENERATED ALWAYS AS (xact_id_generated()) STORED", "DEFAULT xact_id()"):

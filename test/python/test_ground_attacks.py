@@ -1,4 +1,4 @@
-"""Attacks on the conditions of a read, of kinds that were found later than those in test_ground.py."""
+"""More kinds of attack on the conditions of a read, found later than the attacks in test_ground.py."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -266,7 +266,7 @@ def test_a_brin_index_gives_no_order(place: Place, opclass: str) -> None:
 def test_a_schema_gets_another_name(place: Place) -> None:
     """A restore finds a table by its name in the position.
 
-    The name must be the present one, not that of the last check.
+    The position must have the table's present name, not the name at the last check.
     """
     owner, reader = place.make(PLAIN), place.session()
     names = (
@@ -388,7 +388,7 @@ IN_VACUUM = (
     "writes", ["INSERT INTO {0}.t (n) VALUES (1)", "PERFORM xact_id()", "UPDATE {0}.logged SET n = 2"]
 )
 def test_vacuum_writes_no_row(place: Place, writes: str) -> None:
-    """Snapshots do not list VACUUM. A reader would take its transaction for ended, and miss rows that it writes."""
+    """Snapshots do not list VACUUM. A reader would take VACUUM for ended, and miss rows that VACUUM writes."""
     place.once(PLAIN, "SELECT feed_enable('t')", "CREATE TABLE logged (id int PRIMARY KEY, n int)",
                "SELECT changes_enable('logged')", "INSERT INTO logged VALUES (1, 1)")  # fmt: skip
     session = place.session()

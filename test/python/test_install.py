@@ -236,7 +236,7 @@ def test_no_column_is_left_without_its_values(tool: Tool, empty: Connection, edi
 def test_what_is_no_part_of_a_table_is_not_removed_either(
     owners: Tool, installed: Connection, statement: str, named: str
 ) -> None:
-    """DROP SCHEMA CASCADE would drop these objects, and columns whose type is such a domain."""
+    """DROP SCHEMA CASCADE would drop these objects, and columns whose type is one of these domains."""
     run(installed, statement)
     assert named in owners.uninstall("--yes", code=2)
 

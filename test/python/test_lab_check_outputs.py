@@ -87,7 +87,7 @@ def test_a_program_that_breaks_the_protocol_is_told(
     target: ThrowAway, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command, message = WRONG[name]
-    if name in WAITED_FOR:  # a short timeout is only for these: another program may start slowly
+    if name in WAITED_FOR:  # no short timeout for other programs, which may start slowly
         monkeypatch.setattr(programs, WAITED_FOR[name], 1)
     way = Way("p", "p", program=command)
     with closing(Arena(target, way)) as arena, pytest.raises(InputError, match=re.escape(message)):

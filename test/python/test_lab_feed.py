@@ -73,7 +73,7 @@ def test_amounts_are_those_asked_for_where_the_table_is_large_enough() -> None:
     small = FeedPlan(rows=10_000)
     assert all(p.written["write_batch"] % BATCH_ROWS == 0 for p in (small, plan))
     assert min(*small.written.values(), small.read_rows, small.new_rows, small.queried["count_few"]) > 0
-    # Every call of the step "piece", including the call that warms up, must find that many rows.
+    # Every call of the step "piece", including the call that warms up, must find as many rows as a piece has.
     assert all((QUERIES["piece"].calls + 1) * p.queried["piece"] <= p.rows for p in (small, plan))
 
 

@@ -1,4 +1,4 @@
-"""Experiments on a table like one of the user's: copied definitions, similar rows, a whole run, and refusals."""
+"""Experiments on a table like a table of the user: copied definitions, similar rows, a whole run, and refusals."""
 
 import json
 from collections.abc import Iterator
@@ -304,7 +304,10 @@ def test_the_planner_runs_nothing_of_an_owner(shop: str) -> None:
 
 @pytest.mark.server
 def test_nobody_leads_a_name_elsewhere(shop: str) -> None:
-    """Between the check and the read, another role could rename its schema, and use its name for another table."""
+    """The schema belongs to another role.
+
+    This role could rename the schema between the check and the read, so that the name leads to another table.
+    """
     with connect(shop) as session:
         session.execute(OTHERS.encode())
         try:
@@ -409,7 +412,7 @@ INSERT INTO lies VALUES (gen_random_uuid(), 1);
 
 @pytest.mark.server
 def test_a_superuser_measures_no_like_table_on_a_server_of_ones_own(shop: str, users: Cluster) -> None:
-    """Answers of the server that has the table would be run as that superuser."""
+    """The superuser would run statements that contain answers of the server that has the table."""
     with OwnServer(users.dsn, None) as own, pytest.raises(InputError, match='--dsn: "postgres" may read files'):
         LikeExperiment.adapt(PLAN, own.capabilities)
 

@@ -134,7 +134,7 @@ def test_a_feed_is_dropped_after_ctrl_c(tmp_path: Path, users: Cluster, server: 
                "--seconds", "60", "--rounds", "2"]  # fmt: skip
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=-3, stderr=-3) as process:
         wait_for(lambda: "inorder_lab" in feeds(users.dsn))
-        with connect(users.dsn) as connection:  # before the first row, nothing is measured that would be kept
+        with connect(users.dsn) as connection:  # before the first row, no measurement is kept
             wait_for(lambda: value(connection, "SELECT count(*) FROM inorder_lab.events"))
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 130

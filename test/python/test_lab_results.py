@@ -86,7 +86,7 @@ def test_a_row_of_the_main_table_is_of_the_fullest_run_that_has_it() -> None:
 
 
 def test_what_is_missing_is_a_run_of_studies() -> None:
-    """For missing figures, the page of a study says that script/studies lists their runs."""
+    """If figures are missing, the page of the study says that script/studies lists the runs for these figures."""
     commands = [run.command for run in studies.runs() if run.study == "P1"]
     page_text = (RESULTS / "p1.md").read_text(encoding="utf-8")
     heads = next(line for line in page_text.splitlines() if line.startswith("| TPS with a primary key |")).split(" | ")

@@ -46,7 +46,7 @@ def test_a_sink_sets_nothing_of_its_source() -> None:
 FOLDERS = ["keys", "types", "ports", "feed", "changes"]
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 FUNCTION = re.compile(r"^(?!static|extern|typedef|PG_)[A-Za-z_][\w *]*\n(\w+)\(", re.M)
-# Names that a header defines; types and macros of a file in C are its own.
+# Names that a header defines. Types and macros that a file in C defines are known only in that file.
 IN_HEADER = re.compile(r"^\} *(\w+);|^#define (\w+)|^static inline [\w *]+\n\*?(\w+)\(", re.M)
 
 
@@ -116,9 +116,9 @@ def users_in_sql() -> dict[str, set[str]]:
 
 
 def test_there_is_no_circle_in_sql() -> None:
-    """The order in which make joins the files does not prove this.
+    """The order in which make joins the files does not prove that there is no circle.
 
-    Functions look up some names only when they run. These uses count, too.
+    Functions look up some names only when they run. These uses of names count, too.
     """
     assert circle(users_in_sql()) == set()
 

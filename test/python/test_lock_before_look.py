@@ -25,7 +25,10 @@ def test_a_feed_that_was_created_meanwhile_needs_all_rows(fresh: Connection, oth
 
 @pytest.mark.parametrize("change", ["SELECT feed_rebase('waited')", "SELECT feed_enable('waited')"])
 def test_who_waits_for_a_new_guard_finds_it(fresh: Connection, other: Connection, change: str) -> None:
-    """Only the owner may create a guard. A role that waits, and may only read, must not get an error that says so."""
+    """Only the owner may create a guard.
+
+    A role that may only read, and waits for a new guard, must not get the error that it is not the owner.
+    """
     with roles(fresh, "waiting_reader"):
         run(fresh, TABLE, "SELECT feed_enable('waited')", "GRANT SELECT ON waited TO waiting_reader")
         run(fresh, "BEGIN", change, "LOCK TABLE waited", *_dropped(fresh), "SELECT feed_enable('waited')")

@@ -82,9 +82,9 @@ def is_sql(connection: Connection) -> bool:
 def test_the_state_can_be_waited_for_by_who_may_use_its_schema(
     fresh: Connection, stranger: Connection, command: str
 ) -> None:
-    """In the SQL edition this is everybody, unless USAGE is revoked.
+    """In the SQL edition everybody can wait for a table of the state, unless USAGE is revoked.
 
-    In the C extension it is the installer and the owner of the database.
+    In the C extension the installer and the owner of the database can wait for it.
     """
     if is_sql(fresh):
         assert queue(fresh, stranger, command, STATE) == (True, TIMED_OUT)
@@ -103,7 +103,7 @@ STATE_USERS = (
 
 
 def test_who_reads_counts_looks_or_inserts_first_waits_for_the_state(fresh: Connection, stranger: Connection) -> None:
-    """Only the first INSERT of a session waits: a session that has inserted into the table before does not."""
+    """Only the first INSERT of a session waits: a session that has inserted into the table before does not wait."""
     run(fresh, "SELECT exact_count_start('s.t')", "INSERT INTO s.t (n) VALUES (1)")
     if not is_sql(fresh):
         run(fresh, f"ALTER DATABASE {fresh.info.dbname} OWNER TO queue_stranger")
@@ -146,7 +146,7 @@ def test_a_view_of_ours_can_be_waited_for_by_who_may_use_its_schema(fresh: Conne
 
 
 def test_a_table_of_the_catalog_can_be_waited_for_by_everybody(fresh: Connection, stranger: Connection) -> None:
-    """Every role that may connect can do this: no privilege prevents it."""
+    """Every role that may connect can wait for a table of the catalog: no revoked privilege prevents the wait."""
     statement = QUEUES["CREATE RULE"][0].format(table="pg_catalog.pg_transform")
     run(fresh, "BEGIN", "SELECT FROM pg_transform")
     with blocked(refusal, stranger, statement) as waiting:

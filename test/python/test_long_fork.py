@@ -64,7 +64,7 @@ def fork(primary: Connection, standby: Connection, waits: Connection, passes: Co
             primary.execute("SELECT pg_reload_conf()")
             wait_for(lambda: value(waits, "SHOW synchronous_standby_names") != "")
             # Wait until all processes of the server have the new setting. Commits wait only after the checkpointer has
-            # read it. A new session does not wait.
+            # read the setting. A new session does not wait.
             with connect(primary.info.dsn) as new:
                 new.execute("CHECKPOINT")
             for session in (waits, passes):

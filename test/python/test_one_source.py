@@ -1,4 +1,4 @@
-"""Errors, queries and constants are in one place only, of C and of both editions in SQL."""
+"""Each error, query and constant is in one place only: not in C and in SQL, and not in the SQL of both editions."""
 
 import re
 

@@ -82,7 +82,7 @@ def checkout(user: pwd.struct_passwd, server: Installation) -> Iterator[Path]:
 
 @pytest.fixture
 def packages(user: pwd.struct_passwd, checkout: Path) -> Path:
-    """The packages of this Python, which contain the embedded server; a copy if the user cannot enter their folder."""
+    """The packages of this Python, with the embedded server; a copy of them if the user cannot enter their folder."""
     here = Path(sysconfig.get_path("purelib"))
     return here if may_enter(here, user) else Path(shutil.copytree(here, checkout / "packages"))
 

@@ -107,7 +107,10 @@ SWITCHED = """
 ])  # fmt: skip
 @pytest.mark.parametrize("event", ["ddl_command_start", "ddl_command_end", "table_rewrite"])
 def test_a_trigger_on_commands(fresh: Connection, event: str, act: str, outcome: str) -> None:
-    """During ALTER TABLE, either a forged row is refused, or the read that would miss the row. Other rows are read."""
+    """During ALTER TABLE, a forged row is refused, or else the read that would miss the row is refused.
+
+    Other rows are read.
+    """
     run(fresh, "SELECT feed_create('f', 'events')")
     insert(fresh, 2)
     assert numbers(fresh, READ) == [1, 2]

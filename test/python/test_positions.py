@@ -102,7 +102,7 @@ def test_a_filled_partition_is_noticed(in_schema: Connection, partitions: tuple[
 
 
 def test_a_position_without_partitions(in_schema: Connection) -> None:
-    """A position that a reader has made is accepted only before the first read, because it would miss partitions."""
+    """A position without partitions is accepted only before the first read. Later reads would miss partitions."""
     parts = Parts(in_schema, (1,))
     parts.insert(1)
     without = (

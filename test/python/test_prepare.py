@@ -276,7 +276,8 @@ MEANWHILE = (
 @pytest.mark.editions
 @pytest.mark.parametrize("change", MEANWHILE)
 def test_partitions_that_come_and_go_between_two_statements(prepare: Tail, fresh: Connection, change: str) -> None:
-    # So many statements are done: the index of the table, an index of a partition, one attached, all attached.
+    # The table has its index after two statements, and a partition has an index after three statements. After four
+    # statements one index is attached. After six statements all indexes are attached.
     for done in (2, 3, 4, 6) if LONG_RUN else (3, 6):
         run_all(fresh, "DROP TABLE IF EXISTS old, old_1, old_2, old_3", *PARTS)
         steps = [str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')")]
@@ -513,7 +514,7 @@ def test_the_way_that_fits_is_in_the_hints(prepare: Tail, old: Connection) -> No
 def test_a_table_that_is_swapped_between_two_statements(cluster: Cluster, old: Connection) -> None:
     """The statements refer to the table by name.
 
-    The table that has the name now is not the one that the user has named.
+    The table that has the name now is not the table that the user has named.
     """
     run_all(old, "CREATE TABLE shadow (k int PRIMARY KEY, n int, xact bigint NOT NULL DEFAULT xact_id())")
 
@@ -540,7 +541,10 @@ def pooled_prepare(prepare: Tail, cluster: Cluster, shared_folder: Path) -> Iter
 
 
 def test_a_path_that_the_session_has_not_is_refused(pooled_prepare: Tail, old: Connection) -> None:
-    """On that path, the name would lead to another tenant's table."""
+    """The session has another path than the one in PGOPTIONS.
+
+    On the session's path, the name leads to another table.
+    """
     run_all(old, "CREATE SCHEMA tenant", "CREATE TABLE tenant.old (k int PRIMARY KEY)")
     pooled_prepare.environment["PGOPTIONS"] = "-c search_path=tenant,public"
     for command, *arguments in (("prepare", "old"), ("tail", "old", "--position", "p"), ("count", "show", "old")):

@@ -38,7 +38,10 @@ def reader(fresh: Connection, other: Connection) -> Iterator[Connection]:
 def outcomes(
     owner: Connection, reader: Connection, calls: dict[str, str], lock: str, loss: tuple[str, str]
 ) -> dict[str, str]:
-    """The SQLSTATE of each call. While it waits for a lock, another session revokes the privilege and inserts rows."""
+    """The SQLSTATE of each call.
+
+    While the call waits for a lock, another session revokes the privilege and inserts rows.
+    """
     sqlstates = {}
     for name, call in calls.items():
         run(owner, "BEGIN", lock, loss[0], "INSERT INTO s.t (n) VALUES (1)")
@@ -69,7 +72,7 @@ def test_who_waited_for_a_table_may_still_read_it_or_gets_nothing(
 def test_who_waited_for_a_partition_may_still_read_its_table_or_gets_nothing(
     fresh: Connection, reader: Connection
 ) -> None:
-    """A privilege on the partition itself does not change that."""
+    """The calls fail even if the role still has a privilege on the partition itself."""
     prepare(fresh, reader, "partitions")
     run(fresh, "GRANT SELECT ON s.t_1 TO lost_team")
     sqlstates = outcomes(fresh, reader, OF_READERS, "LOCK TABLE s.t_1", LOSSES["SELECT"])

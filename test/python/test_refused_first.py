@@ -45,7 +45,7 @@ TABLES = {
 }
 KEEP = "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$"
 TRIGGER = 'CREATE TRIGGER "{}" BEFORE {} ON {} FOR EACH ROW EXECUTE FUNCTION keep()'
-# Names of triggers that sort before, between and after those of the guard. Letters outside ASCII sort last.
+# Names of triggers that sort before, between and after the triggers of the guard. Letters outside ASCII sort last.
 NAMES = ("touch", "ZZZ", "zz_inorder", "zz_inorder_touch", "zzz", "обновить", "更新")[:: 1 if LONG_RUN else 6]
 PLACES = ("key", "generated", "parts", "part", "made_part")
 ROOTS = {"part": "parts", "made_part": "made"}

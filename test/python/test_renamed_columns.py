@@ -1,6 +1,6 @@
 """Two columns exchange names after a snapshot.
 
-A query then finds a column under a name that the snapshot has for the other.
+A query then finds a column under a name that the snapshot has for the other column.
 """
 
 import pytest

@@ -82,7 +82,7 @@ def test_several_numbers_of_sessions_are_compared_each_with_its_own() -> None:
 
 
 def test_one_session_writes_into_several_numbers_of_tables() -> None:
-    """If a trigger distributes a log, the log has many tables, and one session loads it instead of several."""
+    """If a trigger distributes a log, the log has many tables, and one session loads it instead of several sessions."""
     plan = WritersPlan(forms=(BASELINE, PARTITION_TRIGGER), tables=(512, 2), rounds=1)
     result, bench = run_on_paper(OnPaper, plan)
     asked = Counter((form, clients, tables) for form, clients, _rows, _seed, tables in bench.asked)

@@ -1,4 +1,4 @@
-"""Settings of the caller: none of them affects functions of inorder, or data that one session stores for another."""
+"""Settings of the caller: none affects functions of inorder, or data that a session stores for another session."""
 
 import json
 import re
@@ -11,8 +11,8 @@ from conftest import LONG_RUN
 
 pytestmark = pytest.mark.server
 
-# Values that differ from the defaults as much as possible, of settings for compiling functions, for reading and writing
-# text, and for planning queries.
+# Values of settings for compiling functions, for reading and writing text, and for planning queries. The values differ
+# from the defaults as much as possible.
 ODD = (
     {
         "plpgsql.extra_errors": "'all'", "plpgsql.variable_conflict": "use_variable",

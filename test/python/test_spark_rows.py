@@ -124,7 +124,7 @@ def test_every_type_has_one_in_spark(cluster: Cluster, fresh: Connection) -> Non
 def test_a_value_that_spark_has_not_is_an_error_that_names_the_column(
     cluster: Cluster, fresh: Connection, kind: str, value: str, message: str
 ) -> None:
-    """A substitute would be worse than an error. Such a value can be read as text."""
+    """A substitute would be worse than an error. A value that Spark does not have can be read as text."""
     fresh.execute(f"ALTER TABLE events ADD odd {kind}".encode())
     fresh.execute(f"INSERT INTO events (n, odd) VALUES (1, {value})".encode())
     with pytest.raises(InputError) as error:

@@ -47,7 +47,7 @@ def installed(server: Installation, cluster: Cluster) -> Iterator[str]:
             run(admin, f"DROP ROLE IF EXISTS {role}", f"CREATE ROLE {role} LOGIN")
         run(admin, "CREATE DATABASE plain_made OWNER plain_installer")
     with connect(f"{cluster.dsn} dbname=plain_made") as connection:
-        # The role of a provider may have such default privileges.
+        # The role that a provider gives to a user may have default privileges like these.
         kinds = ("SCHEMAS", "TABLES", "FUNCTIONS", "TYPES")
         given = [f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO PUBLIC, plain_stranger" for kind in kinds]
         given += [f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO plain_stranger WITH GRANT OPTION" for kind in kinds]
@@ -147,7 +147,7 @@ REFUSED = (
     "CREATE FUNCTION inorder_internal.x() RETURNS int LANGUAGE sql AS 'SELECT 1'",
 )  # fmt: skip
 # Statements that are refused to strangers. Some statements do not name an object of inorder, but an object of a user
-# that depends on one.
+# that depends on an object of inorder.
 OF_STRANGERS = (
     "SELECT inorder.uuid_xact_nextval()", "INSERT INTO app.events (n) VALUES (7)", "SELECT NULL::inorder.feed_position",
     "SELECT kept::text FROM app.kept", "CREATE TEMPORARY TABLE t AS TABLE app.kept", "SELECT * FROM app.positions",

@@ -299,7 +299,7 @@ def test_a_batch_from_the_future_is_refused(two: Two) -> None:
 
 
 def test_a_batch_that_no_server_has_reached_is_no_conflict(two: Two) -> None:
-    """If it were a conflict, a reader would retry forever."""
+    """If such a batch caused a conflict, a reader would retry forever."""
     position = str(value(two.primary, "SELECT reader_start('events')::text"))
     batch = str(value(two.primary, BATCH, position, None))
     forged = str(value(two.primary, "SELECT (jsonb_set(to_jsonb(%s::text::feed_batch), '{transactions}', "
@@ -365,7 +365,7 @@ IN_MID_READ = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%COPY %' 
 
 
 def test_a_tail_on_a_standby_gets_further_over_conflicts_with_recovery(server: Installation, tmp_path: Path) -> None:
-    """The second batch, which joins several, is cut off by a conflict.
+    """The second batch, which joins several batches, is cut off by a conflict.
 
     The smaller batches that replace it are cut off, too.
     """

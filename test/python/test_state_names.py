@@ -1,4 +1,4 @@
-"""State that owners of tables write, or roles that restore, affects no names and no writers of others."""
+"""State that owners of tables write, or that roles restore, affects no names and no writers of other roles."""
 
 from collections.abc import Iterator
 
@@ -75,7 +75,7 @@ def test_the_owner_of_a_table_occupies_no_name(owners: Connection, edition_name:
     if edition_name == "sql":
         # Roles that are admitted to the SQL edition may write all of its state.
         del attempts[1:]
-    # Otherwise the owner of a table may do everything with a feed on it.
+    # Apart from the attempts, the owner of a table may do everything with a feed on the table.
     run(owners, "SELECT feed_grant('audit', 'bob', 'alice'), feed_revoke('audit', 'bob', 'alice')")
     for attempt in attempts:
         assert refusal(owners, attempt) == "42501", attempt

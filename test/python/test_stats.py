@@ -46,8 +46,8 @@ TRIALS = 2000
 
 # The standard deviation of the logarithm of a paired TPS ratio of equal tables. `lab run noise` measured it on the
 # machine on which these tests were written: 4 shared cores under load, PostgreSQL 15 and 18, 250,000 and 1 M rows,
-# turns of 1 and 3 s. The results were 0.13, 0.15, 0.16, 0.17, 0.20, 0.21, 0.24 and 0.25; without that load, but with
-# two speeds, 0.23.
+# turns of 1 and 3 s. The results were 0.13, 0.15, 0.16, 0.17, 0.20, 0.21, 0.24 and 0.25; the result without that load,
+# but with two speeds, was 0.23.
 MEASURED_NOISE = 0.25
 TWO_SPEEDS = (0.45, 1.65, 0.08)  # probability of a fast turn, its speedup, and the standard deviation within each speed
 
@@ -108,9 +108,9 @@ def share_found(noise: np.ndarray, true_ratio: float) -> float:
 def test_ten_percent_is_found_with_the_default_number_of_rounds(
     noise: Callable[[np.random.Generator, int], np.ndarray], true_ratio: float
 ) -> None:
-    """The default rounds of the noise and insert experiments find it in 80 % of cases.
+    """The default rounds of the noise and insert experiments find the difference in 80 % of cases.
 
-    With this noise, 6 or 15 rounds would not.
+    With this noise, 6 or 15 rounds would not suffice.
     """
     assert InsertPlan().rounds == NoisePlan().rounds
     shares = {n: share_found(noise(np.random.default_rng(n), n), true_ratio) for n in (6, 15, NoisePlan().rounds)}

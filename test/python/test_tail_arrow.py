@@ -85,7 +85,7 @@ def test_a_conflict_or_a_lost_connection_is_tried_again(fresh: Connection, tail:
     killing += "AND datname = 'tail' AND (query = 'COMMIT' OR query LIKE 'COPY (%')"
     with tail.started(*FILES, "--follow", "--interval", "10ms") as running:
         insert(fresh, 2)
-        wait_for(lambda: in_files(tail.folder) != [])  # before that, a lost connection is an error
+        wait_for(lambda: in_files(tail.folder) != [])  # before the first file, a lost connection is an error
         for first in range(3, 40, 2):
             insert(fresh, 2, first)
             fresh.execute(killing.encode())

@@ -265,7 +265,7 @@ def test_a_batch_that_is_read_again_is_of_one_kind(tail: Tail, fresh: Connection
     )  # fmt: skip
     with tail.started(*arguments, held_after=[100_000]) as running:
         # A terminated session waits if it cannot send its error to the stopped client. A second pg_terminate_backend()
-        # ends it.
+        # ends the session.
         ending = ("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = 'tail' "
                   "AND pid <> pg_backend_pid()")  # fmt: skip
         wait_for(lambda: value(fresh, ending) == 0)

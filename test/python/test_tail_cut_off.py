@@ -167,7 +167,7 @@ def rows_in(folder: Path, output: str) -> int:
 def test_each_run_gets_further_if_its_session_is_ended(
     wide: Connection, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """The next run begins with a single batch, not with the batch that joined several."""
+    """The next run begins with a single batch, not with the batch that joined several batches."""
     request = requested(wide, cluster, tmp_path, kind)
     cut = Cut(wide, "terminate", monkeypatch)
     for number in range(1, 4):

@@ -118,7 +118,7 @@ def test_a_save_is_whole_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_save_that_is_not_known_to_last_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An output file is cut off at the position that is on disk, not at the one that this process expected."""
+    """An output file is cut off at the position that is on disk, not at the position that this process expected."""
     with PositionFile(tmp_path / "p") as file:
         assert file.kept(decode) is None
         file.save(changed())
@@ -158,7 +158,7 @@ def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytes
 def test_a_file_that_is_replaced_or_removed_before_its_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
 ) -> None:
-    """Otherwise this run would lock a file without a name, and the next run the file with the name."""
+    """Without this check, this run would lock a file without a name, and the next run the file with the name."""
     path, newer, lock = tmp_path / "p", tmp_path / "newer", files.lock_file
     for each in (path, newer):
         each.write_bytes(NEW)

@@ -49,7 +49,7 @@ def test_an_error_that_stays_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_session_is_closed_before_another_connects(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise each lock timeout of a long run would leave a session open."""
+    """If the former session stayed open, each lock timeout of a long run would leave one more session open."""
     sessions = set[object]()
 
     class OnPaper:
@@ -113,7 +113,7 @@ def private(server: Installation, lazy: Cluster, edition_name: str) -> Cluster:
 
 
 def write(dsn: str, number: int, ended: threading.Event) -> None:
-    """Write transactions of different lengths until the event is set; one in five is rolled back.
+    """Write transactions of different lengths until the event is set; one transaction in five is rolled back.
 
     The server may be away.
     """

@@ -45,7 +45,7 @@ READ = "SELECT count(*) FROM feed_read('read', null::events)"
 
 @dataclass
 class Place:
-    """A server on which the package can be replaced: by the one of this checkout, or by the one of the next version."""
+    """A server whose package can be replaced by the package of this checkout or of the next version."""
 
     cluster: Cluster
     stages: dict[str, Path]
@@ -175,7 +175,7 @@ def test_what_does_not_fit_is_refused(place: Place, label: str, library: str, sa
             refused, unused = (session, new) if library == __version__ else (new, session)
             message, hint = refusal(refused, READ)
             assert message == says and hint.startswith(hints)
-            # Writers continue, even those of a guarded table.
+            # Writers continue, even writers of a guarded table.
             kept.insert(refused, 1)
             run(new, f"ALTER TYPE inorder_internal.interface_version RENAME VALUE '{label}' TO '1'")
             unused.close()

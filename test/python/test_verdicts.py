@@ -35,9 +35,9 @@ def cut(result: Result, rounds: int) -> Result:
 
 
 def test_random_keys_are_judged_as_far_as_the_rounds_carry() -> None:
-    """With a quarter of the speed, six rounds decide the question.
+    """If random keys have a quarter of the speed of bigint, six rounds decide the question.
 
-    Three rounds do not, and the report says what would.
+    Three rounds do not decide it, and the report says how many rounds would.
     """
     sure, key = report_of(a_result()).verdicts(a_result()), "Are random keys expensive?"
     assert [(verdict.question, verdict.answer) for verdict in sure] == [(key, "Yes")]  # no ordered kind was measured
