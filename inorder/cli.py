@@ -20,7 +20,7 @@ from inorder.groups import Group, Modules
 from inorder.sources import installer
 from inorder.text import lines, quoted
 
-INTERRUPTED = 130  # as a shell reports SIGINT
+INTERRUPTED = 130  # the exit code by which a shell reports SIGINT
 TERMINATED = 143
 
 # The module of each command, which is imported on first use, and the summary, which the help shows without an import.

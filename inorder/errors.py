@@ -21,7 +21,7 @@ class Terminated(BaseException):
 
 
 FOUND = 3  # a check reported a problem: feeds --check, advise --fail-on
-PIPE_CLOSED = 141  # as a shell reports SIGPIPE: the reader closed the pipe
+PIPE_CLOSED = 141  # the exit code by which a shell reports SIGPIPE: the reader closed the pipe
 
 
 @contextmanager

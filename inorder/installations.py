@@ -1,4 +1,4 @@
-"""Find a PostgreSQL to run: its programs, headers and version. Nothing here starts a server."""
+"""Find a PostgreSQL to run: its programs, headers and version. This module starts no server."""
 
 import importlib.util
 import os

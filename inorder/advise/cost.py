@@ -23,7 +23,7 @@ UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # share of the rows that updates c
 
 @dataclass(frozen=True)
 class Other:
-    """An index other than the key's: the number of its pages, and the number of pages that new rows add entries to."""
+    """An index other than the key's: the number of its pages, and the number of pages that get entries of new rows."""
 
     pages: float
     hot: float
@@ -120,7 +120,7 @@ def cost_of(loads: Iterable[Load], kind: str) -> Cost:
 def compared(
     loads: Sequence[Load], kinds: Sequence[str] = KINDS, updated: Sequence[float] = (UPDATED_NEWEST, UPDATED_ANYWHERE)
 ) -> Savings:  # fmt: skip
-    """Compare kinds of keys for each share in ``updated``: updates change only this share of the rows, the newest."""
+    """Compare kinds of keys, once for each share in ``updated``: updates change only this newest share of the rows."""
     shares, saved = [], 0.0
     for within in updated:
         now, ordered = (fsum(table_wal(load, kind, within) for load in loads) for kind in (RANDOM, ORDERED))

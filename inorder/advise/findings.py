@@ -159,7 +159,7 @@ def random_key(
 
 
 def updates_of(facts: Facts, leaves: Sequence[Leaf]) -> tuple[tuple[float, ...], list[Evidence]]:
-    """Estimate how much of the table updates change, and return the evidence.
+    """Estimate the share of the table that is changed by updates, and return the share with the evidence.
 
     A share of 0.01 means that updates change only the newest hundredth of the rows. Without counts of updates, the
     result is UPDATED_NEWEST and UPDATED_ANYWHERE. With counts, the result is one share, computed from the page images

@@ -33,8 +33,8 @@ class Read:
 
     @property
     def evidence(self) -> list[Evidence]:
-        each = f"{self.calls:,.0f} calls, {1000 * self.seconds / self.calls:,.1f} ms each"
-        return [Evidence(text, "pg_stat_statements") for text in (*self.texts[:SHOWN], each)]
+        mean_text = f"{self.calls:,.0f} calls, {1000 * self.seconds / self.calls:,.1f} ms each"
+        return [Evidence(text, "pg_stat_statements") for text in (*self.texts[:SHOWN], mean_text)]
 
 
 def read_by(statement: Understood, by_name: Mapping[Table, Leaf]) -> Iterator[tuple[Leaf, Poll | None]]:
@@ -77,7 +77,7 @@ def polling(
 
 
 def rises(leaf: Leaf, column: ColumnFacts) -> bool:
-    """True if new rows have greater values, by a default from a clock, sequence or generator, or in a primary key."""
+    """True if new rows have greater values: the default rises, or the column is the first of the primary key."""
     has_rising_default = any(name in RISING or name in uuids.MAKERS for name in column.makers)
     return has_rising_default or any(index.is_primary and index.first == column.number for index in leaf.indexes)
 

@@ -74,7 +74,7 @@ def heading(finding: Finding) -> str:
 
 def parts_of(finding: Finding) -> list[tuple[str, str]]:
     parts = {
-        "what": [finding.what], "evidence": [f"{each.what} ({each.source})" for each in finding.evidence],
+        "what": [finding.what], "evidence": [f"{item.what} ({item.source})" for item in finding.evidence],
         "cost": [finding.cost], "remedy": [f"{statement};" for statement in finding.remedy],
         "or": [f"{statement};" for statement in finding.instead],
         "choice": [finding.choice] * bool(finding.instead), "risk": [finding.risk], "verify": [finding.verify],

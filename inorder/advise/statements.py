@@ -51,7 +51,7 @@ def classified(text: str) -> Understood:
     stored = [node.selectStmt for node in nodes if isinstance(node, ast.InsertStmt)]
     selects = [node for node in nodes if isinstance(node, ast.SelectStmt) and node.fromClause]
     return Understood(
-        tuple(poll for select in selects for poll in polls(select, queries, any(select is each for each in stored))),
+        tuple(poll for select in selects for poll in polls(select, queries, any(select is node for node in stored))),
         counted(selects[0]) if len(selects) == 1 else None,
         tuple((CHANGES[type(node)], name_of(node.relation)) for node in nodes if type(node) in CHANGES),
     )
@@ -125,7 +125,7 @@ def is_clock(node: Any) -> bool:
 
 
 def is_position(node: Any, tables: set[Table], queries: Queries) -> bool:
-    """True for a parameter or a query of another table: places where a reader may keep its position."""
+    """True for an expression that may be the position of a reader: a parameter, or a query of another table."""
     node = bare(node)
     if isinstance(node, ast.CoalesceExpr | ast.MinMaxExpr):
         return any(is_position(argument, tables, queries) for argument in node.args)
@@ -161,7 +161,7 @@ def after(node: Any, tables: set[Table], queries: Queries) -> list[Column]:
     if isinstance(node, ast.BoolExpr) and node.boolop == BoolExprType.AND_EXPR:
         return [column for term in node.args for column in after(term, tables, queries)]
     if isinstance(node, ast.BoolExpr) and node.boolop == BoolExprType.OR_EXPR:
-        terms = [term for term in node.args if any(isinstance(each, ast.ColumnRef) for each in walk(term))]
+        terms = [term for term in node.args if any(isinstance(inner, ast.ColumnRef) for inner in walk(term))]
         named = [{column for name, column, _ in comparisons(term) if name in (*GREATER, "=")} for term in terms]
         return [column for term in terms for column in after(term, tables, queries) if all(column in n for n in named)]
     pairs = comparisons(node)

@@ -71,7 +71,7 @@ class Connection:
         self.connection.adbc_connection.set_autocommit(True)
 
     def asked(self, text: str | sql.SQL, **parts: object) -> list[ServerRow]:
-        """The rows of a query in a transaction of its own."""
+        """Run a query in a separate transaction, and return its rows."""
         self.begin()
         rows = self.rows(text, **parts)
         self.commit()

@@ -99,10 +99,10 @@ def field_of(column: TableColumn) -> Field:
         return Field(column, FIELDS, pa.struct(list(zip(names, kinds, strict=True))), IS_NULL)
     if (as_scalar := scalar(column)) is None:
         return as_text(column)
-    kind, sent = as_scalar
+    kind, server_type = as_scalar
     if column.element is not None:
-        return Field(column, LIST.replace("SENT", f"::pg_catalog.{sent}[]"), list_of(kind), DIMENSIONS)
-    return Field(column, f"{{column}}::pg_catalog.{sent}", kind)
+        return Field(column, LIST.replace("SENT", f"::pg_catalog.{server_type}[]"), list_of(kind), DIMENSIONS)
+    return Field(column, f"{{column}}::pg_catalog.{server_type}", kind)
 
 
 def list_of(kind: pa.DataType) -> pa.DataType:

@@ -28,10 +28,10 @@ def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema,
     ``hint``: the hint of the error for a value that Arrow cannot represent; without a hint, the value becomes null.
     """
     columns = iter(batch.columns)
-    sent = [[next(columns) for _ in range(field.width)] for field in fields]
-    keys = [(field.name, arrays[0]) for field, arrays in zip(fields, sent, strict=True) if field.column.is_key]
+    field_arrays = [[next(columns) for _ in range(field.width)] for field in fields]
+    keys = [(field.name, arrays[0]) for field, arrays in zip(fields, field_arrays, strict=True) if field.column.is_key]
     results = []
-    for field, arrays, kind in zip(fields, sent, schema.types, strict=True):
+    for field, arrays, kind in zip(fields, field_arrays, schema.types, strict=True):
         refused = Misfit(field, keys, hint)
         extra = next(columns) if field.extra else None
         if pa.types.is_struct(kind):

@@ -95,12 +95,14 @@ def positions_in(
         (text,) = node.row(query("reader_start"), table=new_table.table.oid, start="now", order_by=None)
         position = json.loads(text)
         candidates = transactions(new_table, column, position["transactions"])
-        fresh = list(not_in(old_table, candidates))
-        copied += sum(transaction.rows for transaction in candidates) - sum(transaction.rows for transaction in fresh)
+        new_transactions = list(not_in(old_table, candidates))
+        copied += sum(transaction.rows for transaction in candidates) - sum(
+            transaction.rows for transaction in new_transactions
+        )
         (unread,) = node.row(
             query("shard_without"),
             transactions=position["transactions"],
-            numbers=[transaction.number for transaction in fresh],
+            numbers=[transaction.number for transaction in new_transactions],
         )
         positions.append(position | {"transactions": unread})
     check_copied(old_table, old_shard, copied)

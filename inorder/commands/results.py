@@ -72,7 +72,7 @@ def lab_report(files: tuple[Path, ...], page: Path | None, output: str) -> None:
 def readable(file: Path, page: bool = True) -> list[Labelled]:
     """The results of a file.
 
-    An error names the file if a result cannot be shown, or cannot be shown as a requested page.
+    Raise an error that names the file if a result cannot be shown or, with ``page``, cannot be shown on a page.
     """
     results = load_all(file)
     for result in results:

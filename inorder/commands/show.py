@@ -1,4 +1,4 @@
-"""Show results and sections: on stdout, and as a page."""
+"""Show results and sections on stdout and on a page."""
 
 import sys
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ def markdown(labelled: Labelled, several: bool) -> str:
 
 
 class Output(Console):
-    """Standard output. Rich would exit with 1 if the reader of standard output has closed the pipe."""
+    """Standard output. Rich itself would exit with 1 after the reader of standard output had closed the pipe."""
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError

@@ -20,10 +20,10 @@ SILENCE = {
     "connect_timeout": "20", "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "2",
     "tcp_user_timeout": "20000",
 }  # fmt: skip
-# pg_catalog is named, because no schema must come before it. pg_temp is named last: without its name, pg_temp would be
-# searched first for tables and types, and a temporary table that a trigger, or another client of a pooler, has created
-# could pose as pg_class. The path has no other schema, even at its end: an operator whose argument types match better
-# is chosen even if its schema comes later.
+# pg_catalog is named so that it comes first. pg_temp is named last: if it were not named, pg_temp would be searched
+# first for tables and types, and a temporary table that a trigger, or another client of a pooler, has created could
+# pose as pg_class. The path has no other schema, even at its end: an operator whose argument types match better is
+# chosen even if its schema comes later.
 SEARCH_PATH = "pg_catalog, pg_temp"
 # Trusted values of pg_settings.source for the path at the start of a session: the path was set by the client, or by a
 # role that may alter the user's role. With any other value, the owner of the database may have set the path.
@@ -46,7 +46,7 @@ def connect(dsn: str) -> Connection:
 
 
 class UserConnection(psycopg.Connection[ServerRow]):
-    """A connection to the user's server, where the search_path of role or database may lead to objects of other users.
+    """A connection to the user's server, where a role's or database's search_path may lead to other users' objects.
 
     Each transaction therefore begins with its own settings, including SEARCH_PATH, and a statement outside of a
     transaction is run in a new transaction. Poolers would refuse a startup option, and a session setting would affect

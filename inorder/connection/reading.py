@@ -28,7 +28,7 @@ class TableColumn:
     """A column of a table. Type names are None for types that are not built in."""
 
     name: str
-    written: str  # the type as in SQL
+    written: str  # the type as written in SQL
     type: str | None  # the base type of a domain
     modifier: int = -1
     element: str | None = None  # type of the elements, for an array

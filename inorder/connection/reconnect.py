@@ -43,7 +43,7 @@ def forever(
     dsn: str, attach: Callable[[Session], None], work: Callable[[], object], pause: Callable[[], object], *,
     writes: bool = False,
 ) -> NoReturn:  # fmt: skip
-    """Call ``work`` and ``pause`` until an interrupt. After the first connection, wait for a server that is lost."""
+    """Call ``work`` and ``pause`` until an interrupt. Reconnect whenever the connection is lost."""
     session = Session(dsn, writes)
     try:
         with in_words():

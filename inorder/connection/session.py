@@ -146,7 +146,7 @@ class Session:
         return text.format(inorder=self.schema, inorder_text=self.text_schema, **values)
 
     def rows(self, text: sql.SQL, **parts: object) -> list[ServerRow]:
-        """The rows of a query in its own transaction, which is committed. The query is retried after a conflict."""
+        """Run a query in a transaction, commit, and return the rows. The query is retried after a conflict."""
         statement = self.statement(text, **parts)
 
         def once() -> list[ServerRow]:
@@ -214,7 +214,7 @@ class Session:
     def check_name(
         self, table: Table, hint: str = "That table is read to its end. For the new table, begin with a new position."
     ) -> None:
-        """Raise an error if another table now has the name of the table, because writers write to that other table."""
+        """Raise an error if the name now belongs to another table, to which the writers write."""
         rows = self.rows(query("table_of_name"), schema=table.schema, name=table.name)
         if rows and rows[0][0] != table.oid:
             raise InputError(f"{table.shown} is now another table: the table read so far was renamed\nHINT:  {hint}")
@@ -238,7 +238,7 @@ class Session:
         return self.sent(begin, query("session_settings"), hold, question)
 
     def asked(self, table: Table, question: sql.Composed) -> Stream:
-        """A query in a transaction that is left open, with one snapshot, so that its answer stays valid."""
+        """A query in a transaction that is left open, with one snapshot, so that the result stays valid."""
         hold = self.statement(query("hold_tree"), table=table.identifier)
         return self.sent(self.begin("REPEATABLE READ"), hold, query("session_settings"), question)
 

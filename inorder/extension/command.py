@@ -22,7 +22,7 @@ pg_config_option = option(
 
 @click.group(cls=Group)
 def extension() -> None:
-    """Build the extension from the sources that this tool carries; install its files on a server, or remove them.
+    """Build the extension from the sources in this tool; install its files on a server, or remove them.
 
     The server must be on this machine, because a server loads an extension from its own folders. Afterwards, run CREATE
     EXTENSION inorder in a database.

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from inorder.generate.times import Words
 
-# A line has the eight quarters of two words at these offsets, with four digits each, then hyphens, and a newline.
+# A line has the eight quarters of two words at these offsets, with four digits each. Hyphens separate groups of
+# quarters, and a newline ends the line.
 TEXT_OFFSETS = (0, 4, 9, 14, 19, 24, 28, 32)
 TEXT_LENGTH = 37
 HYPHENS = (8, 13, 18, 23)

@@ -41,9 +41,9 @@ class Times:
         """
         ordinals = np.arange(size + 1, dtype=np.uint64)
         base, begun = divmod(begin * self.span, self.count)
-        whole, remainder = divmod(self.span, self.count)
+        quotient, remainder = divmod(self.span, self.count)
         shares = (ordinals * np.uint64(remainder) + np.uint64(begun)) // np.uint64(self.count)
-        return ordinals * np.uint64(whole) + shares + np.uint64(self.first + base)
+        return ordinals * np.uint64(quotient) + shares + np.uint64(self.first + base)
 
     def chunk(self, begin: int, random: Words) -> Words:
         """The times from ``begin`` on, one for each random word.

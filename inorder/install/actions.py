@@ -139,14 +139,14 @@ def upgrade(target: Target, _request: Request) -> None:
 def uninstall(target: Target, request: Request) -> None:
     with target.transaction(keep=False):
         installed = present(target.offer())
-        lost = change.checked(target, installed, request.drop_columns)
+        losses = change.checked(target, installed, request.drop_columns)
     click.echo("This removes:")
-    for line in lost:
+    for line in losses:
         click.echo(f"  {one_line(line)}")
     if not request.yes:
         confirmed("Remove inorder?")
     with target.transaction():
-        if change.checked(target, installed, request.drop_columns) != lost:
+        if change.checked(target, installed, request.drop_columns) != losses:
             raise InputError("the losses have changed since they were confirmed: nothing was removed")
         change.remove(target, installed)
     print_text(f"removed {installed}")

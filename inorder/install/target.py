@@ -14,7 +14,7 @@ from inorder.errors import InorderError
 from inorder.install import edition
 from inorder.install.offer import Installed, Offer
 
-# These settings override those of the role and of the database.
+# These settings override the settings of the role and of the database.
 SETTINGS = (
     "SELECT pg_catalog.set_config(s.name, s.value, true) FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), "
     "('row_security', 'on'), ('quote_all_identifiers', 'off'), ('plpgsql.extra_errors', 'none'), "

@@ -26,7 +26,7 @@ PROGRESS_SECONDS = 10.0
 FEED_FUNCTIONS = ["feed_enable", "feed_disable", "feed_guard", "xact_id"]
 CHANGES_FUNCTIONS = ["changes_prepare", "changes_enable", "changes_disable", "feed_create"]
 ASKED = "23001"  # restrict_violation: the SQLSTATE of warnings about writers, and of the errors of the guard
-# These settings override those of the role and of the database.
+# These settings override the settings of the role and of the database.
 SETTINGS = (
     "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; "
     "SET idle_session_timeout = 0"

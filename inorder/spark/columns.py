@@ -77,7 +77,7 @@ def wanted(columns: Sequence[TableColumn], schema: Mapping[str, str], table: str
 
 
 def field_as(column: TableColumn | None, name: str, kind: str, table: str) -> Field:
-    """A column in the type that the schema names. If that is impossible, raise an error that names the column."""
+    """A column in the type that the schema names. Raise an error if the column is missing or has another type."""
     if column is None:
         raise InputError(
             f"column {quoted(name)} is not in {table}\n"

@@ -86,9 +86,9 @@ class Driver:
 
         def after(name: str) -> Kept:
             until = None if self.targets is None else self.targets.get(name)
-            whole = self.options.whole_transactions
+            is_whole = self.options.whole_transactions
             entry = positions[name]
-            position = self.reader(name).next(entry.position, share, whole, until) if have_rows[name] else None
+            position = self.reader(name).next(entry.position, share, is_whole, until) if have_rows[name] else None
             return entry if position is None else replace(entry, position=position, follows=None)
 
         return self.each(positions, after)

@@ -256,7 +256,7 @@ def mark(key: str, position: str) -> str:
 
 
 def check_complete(first: Mapping[str, Kept], last: Mapping[str, Kept]) -> None:
-    """Check that a batch has all rows between two offsets: the last offset has, or continues, each shard of the first.
+    """Check that a batch has all rows between two offsets: each shard in ``first`` is in ``last``, or continues there.
 
     >>> old, new = Kept("d", "{}", "…"), Kept("d", "{1}", "…", mark("7@1", "{}"))
     >>> check_complete({"7@1": old}, {"7@2": new})

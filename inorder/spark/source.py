@@ -60,7 +60,7 @@ class Parts:
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, Part):
-            return  # a batch read that has no parts gets an empty partition
+            return  # Spark creates an empty partition for a batch without parts
         task, dsn = partition.task, self.options.read.dsn()
         names = {field.name: field.dataType.simpleString() for field in self.schema.fields}
         yield from read(dsn if task.node is None else task.node.dsn(dsn), task, names, self.options.wait)
@@ -104,7 +104,7 @@ class StreamReader(Parts, DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.plan.stop_here()
 
     def commit(self, end: Offset) -> None:
-        """Nothing to do: Spark stores the offset."""
+        """Do nothing: Spark stores the offset."""
 
     def stop(self) -> None:
         self.plan.close()

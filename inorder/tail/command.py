@@ -58,8 +58,8 @@ IN_DATABASE = "a feed has its table and its position in the database"
     excludes={
         "--position": IN_DATABASE, "--start": IN_DATABASE, "--accept-origin": IN_DATABASE,
         "--accept-output": IN_DATABASE, "--accept-table": "for a feed, call feed_seek(name, 'here')",
-        "--order-by": "a feed has the order column that it was created with",
-        "--whole-transactions": "a feed has the whole_transactions that it was created with",
+        "--order-by": "for a feed, feed_create() sets the order column",
+        "--whole-transactions": "for a feed, feed_create() sets whole_transactions",
         "--shards": "a feed is in one database, on one node",
     },
 )  # fmt: skip

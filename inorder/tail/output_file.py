@@ -64,7 +64,7 @@ class OutputFile:
         if os.path.samestat(self.status(), os.fstat(sys.stderr.fileno())):
             text = "standard error goes to the file of the rows"
             raise InputError(
-                about_file(f"{text}\nHINT:  Send it elsewhere (not 2>&1), and remove these lines from the file.")
+                about_file(f"{text}\nHINT:  Redirect it elsewhere (not 2>&1), and remove these lines from the file.")
             )
         try:
             self.reading = os.open(OPENED, os.O_RDONLY)

@@ -33,7 +33,7 @@ class File:
 
     def __init__(self, folder: Path, name: str, schema: Any) -> None:
         self.place, self.partial = folder / f"{name}.parquet", folder / f".{name}.partial"
-        self.partial.unlink(missing_ok=True)  # left by a run that was killed
+        self.partial.unlink(missing_ok=True)  # a killed run may have left the file
         self.file = self.partial.open("xb")
         self.writer = parquet.ParquetWriter(self.file, schema, compression="zstd")
 
@@ -98,7 +98,7 @@ class ParquetSink(Sink):
         claim = self.directory / CLAIM
         if claim.exists() and not source.is_new:
             self.last = "".join(claim.read_text(encoding="utf-8").splitlines()[1:2])
-        for partial in self.directory.glob(f"{CLAIM}.*.partial"):  # left by a run that was killed
+        for partial in self.directory.glob(f"{CLAIM}.*.partial"):  # files that a killed run has left
             partial.unlink(missing_ok=True)
         self.write_claim(source, self.last)
 

@@ -59,24 +59,24 @@ def encode(state: ShardsState) -> bytes:
     """
     pending = None if state.pending is None else {"shard": state.pending_in} | asdict(state.pending)
     output = None if state.output is None else asdict(state.output)
-    whole = {"format": FORMAT, "database": state.database, "table": state.table, "pending": pending, "output": output}
+    fields = {"format": FORMAT, "database": state.database, "table": state.table, "pending": pending, "output": output}
     shards = ",\n".join(entry.text for entry in state.entries.values())
-    return f'{json.dumps(whole, indent=1)[:-2]},\n "shards": [\n{shards}\n ]\n}}\n'.encode()
+    return f'{json.dumps(fields, indent=1)[:-2]},\n "shards": [\n{shards}\n ]\n}}\n'.encode()
 
 
 def decode(content: bytes) -> ShardsState:
     return decode_as(content, state_of)
 
 
-def state_of(whole: Json) -> ShardsState:
-    if "shards" not in whole:
+def state_of(fields: Json) -> ShardsState:
+    if "shards" not in fields:
         raise ValueError("it is a position in one table, not in shards: leave out --shards")
-    entries = {entry.shard.key: entry for entry in map(entry_of, whole.pop("shards"))}
-    pending, output = whole.pop("pending"), whole.pop("output", None)
+    entries = {entry.shard.key: entry for entry in map(entry_of, fields.pop("shards"))}
+    pending, output = fields.pop("pending"), fields.pop("output", None)
     pending_in = None if pending is None else pending.pop("shard")
     require(pending_in is None or pending_in in entries, "shard of the pending batch")
     state = ShardsState(
-        **whole, entries=entries, pending_in=pending_in, pending=pending_of(pending), output=mark_of(output)
+        **fields, entries=entries, pending_in=pending_in, pending=pending_of(pending), output=mark_of(output)
     )
     require(len(entries) > 0 and isinstance(state.table, str), "shards or table")
     for key in entries:

@@ -98,8 +98,8 @@ class Sink:
 
     def end(self, header: bytes) -> None:
         """End the run after a batch: complete the format of the output, even if the run had no rows."""
-        last = (header if self.at_start() else b"") + self.form.trailer
-        put_all(STANDARD_OUTPUT, self.form.shown(last) if is_terminal() else last)
+        end_bytes = (header if self.at_start() else b"") + self.form.trailer
+        put_all(STANDARD_OUTPUT, self.form.shown(end_bytes) if is_terminal() else end_bytes)
 
     def close(self) -> None:
         """End the run, even within a batch."""

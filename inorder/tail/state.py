@@ -23,7 +23,7 @@ class Mark:
 
     A file is recognized by its content: the length, and the hash of the last bytes before the mark. A file that was
     copied, moved or restored, even on another file system or host, is therefore accepted. The id, which distinguishes
-    an emptied file from a new one, is stored as an attribute of the file, if the file system has attributes.
+    an emptied file from a new file, is stored as an attribute of the file, if the file system has attributes.
     """
 
     size: int
@@ -142,7 +142,7 @@ def matches(pattern: re.Pattern[str], text: object) -> bool:
 
 
 def check_part(position: Json, subject: str, number: str, key: str) -> None:
-    """Check a position or a batch, which may end within a transaction, after a key; the key must not contain null."""
+    """Check a position or a batch. If it ends within a transaction, it has the last key read, without nulls."""
     require(isinstance(position, dict) and isinstance(position.get("transactions"), str), subject)
     columns = position.get(key)
     is_key = isinstance(columns, list) and len(columns) > 0 and all(isinstance(value, str) for value in columns)

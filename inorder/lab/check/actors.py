@@ -128,8 +128,8 @@ class Writer(Actor):
             return begin + filled(CHANGES[word], {"created_at": self.created, "row": str(self.row)})
         if word != "insert":
             return begin + STATEMENTS[word].format(self.name)
-        drawn = f"'{self.drawn}'" if self.drawn else "nextval('ids')"
-        return begin + filled(self.way.insert.replace(":id", drawn), {"created_at": self.created})
+        id_text = f"'{self.drawn}'" if self.drawn else "nextval('ids')"
+        return begin + filled(self.way.insert.replace(":id", id_text), {"created_at": self.created})
 
     def end(self, word: str) -> str:
         try:

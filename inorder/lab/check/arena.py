@@ -56,7 +56,7 @@ BLOCKERS = (
 
 @dataclass(frozen=True)
 class Failure:
-    """The first schedule of a case that showed a fault, and the history of its second run, which had a new table."""
+    """The first faulty schedule of a case, and the history and judgement of a second run on a new table."""
 
     schedule: Schedule
     history: History

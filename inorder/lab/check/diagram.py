@@ -26,10 +26,10 @@ def at_once(events: Sequence[Event]) -> list[Event]:
     """Join the statements of a poll if no other step is between them, and join repeated last polls without rows."""
     following = [*(event.session for event in events), ""][1:]
     parts = [event.session == READER and event.says.startswith("poll") and ":" not in event.says for event in events]
-    whole = [
+    steps = [
         event for event, is_part, then in zip(events, parts, following, strict=True) if not is_part or then != READER
     ]
-    return [event for place, event in enumerate(whole) if not place or event.says != whole[place - 1].says]
+    return [event for place, event in enumerate(steps) if not place or event.says != steps[place - 1].says]
 
 
 def shown(event: Event) -> str:

@@ -1,4 +1,4 @@
-"""A check from Python, for the fixture of ``inorder.lab.check.pytest_plugin``."""
+"""Check readers in Python tests: the fixture of ``inorder.lab.check.pytest_plugin``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

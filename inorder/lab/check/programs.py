@@ -97,8 +97,8 @@ class Program(Reader):
                 return False
             if not self.receive():
                 raise InputError(f"{self.command} ended with exit code {self.process.wait()} in the middle of a poll")
-            *whole, self.partial = self.partial.split(b"\n")
-            self.lines += map(self.read, whole)
+            *whole_lines, self.partial = self.partial.split(b"\n")
+            self.lines += map(self.read, whole_lines)
             if any(isinstance(line, End) for line in self.lines[:-1]):
                 raise InputError(f"{self.command} printed a line after the end of its poll: {self.lines[-1]}")
         return True

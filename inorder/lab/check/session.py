@@ -27,13 +27,13 @@ class Answer:
 
     def __init__(self, results: Iterable[pq.abc.PGresult]) -> None:
         with_columns = [result for result in results if result.nfields]
-        last = with_columns[-1] if with_columns else None
-        self.names = [(last.fname(place) or b"").decode() for place in range(last.nfields)] if last else []
+        result = with_columns[-1] if with_columns else None
+        self.names = [(result.fname(place) or b"").decode() for place in range(result.nfields)] if result else []
         self.rows: Rows = [
-            tuple(value.decode() if (value := last.get_value(row, place)) is not None else None
-                  for place in range(last.nfields))
-            for row in range(last.ntuples)
-        ] if last else []  # fmt: skip
+            tuple(value.decode() if (value := result.get_value(row, place)) is not None else None
+                  for place in range(result.nfields))
+            for row in range(result.ntuples)
+        ] if result else []  # fmt: skip
 
 
 class Session:

@@ -1,4 +1,4 @@
-"""Ways to read a table, as data: the table, its INSERT, the poll of a reader. Options or files define each way."""
+"""Ways to read a table, as data: the table, its INSERT, the poll of a reader. A way is defined by options or a file."""
 
 import re
 import tomllib

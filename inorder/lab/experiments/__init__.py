@@ -46,8 +46,8 @@ def experiment_named(name: str) -> "type[Experiment[Any]]":
         raise InputError(f"this version of inorder has no experiment {quoted(name)}")
     module = import_module(module_of(name))
     return next(
-        each for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, Experiment) and each.__module__ == module.__name__
+        member for member in vars(module).values()
+        if isinstance(member, type) and issubclass(member, Experiment) and member.__module__ == module.__name__
     )  # fmt: skip
 
 

@@ -219,7 +219,7 @@ def verdicts(result: Result, plan: BulkPlan, question: str) -> list[Verdict]:
 
     shown = [(KINDS[kind].label, median_of(result, WITH_KEY, kind, SECONDS, rows), f"kind-{kind}")
              for kind in (BASELINE, ORDERED, random)]  # fmt: skip
-    drawn = bars_of(shown, lambda seconds: f"{figures(seconds)} s")
+    bars = bars_of(shown, lambda seconds: f"{figures(seconds)} s")
     load = f"One INSERT … SELECT inserts {short(rows)} rows after a checkpoint. The only index is the primary key."
     wal = per("wal_bytes", rows)
     plain = ratios_of(result, PLAIN, random, random, SECONDS, rows, base_step=UNIQUE)
@@ -228,7 +228,7 @@ def verdicts(result: Result, plan: BulkPlan, question: str) -> list[Verdict]:
     keys = f"{short(rows)} {KINDS[random].label} keys"
     built = f"The indexes are built on {keys}. In P1 the factor is {published:.2f}; {first}."
     return [
-        *costs(question, [to_base("time", SECONDS), to_base("WAL", wal)], load, drawn),
+        *costs(question, [to_base("time", SECONDS), to_base("WAL", wal)], load, bars),
         *costs("Is a plain index slower to build than a unique index?",
                [Compared("time", "a unique index", plain)], built),
     ]  # fmt: skip

@@ -199,13 +199,13 @@ def sections(result: Result, plan: NoisePlan) -> Sequence[Section]:
     values = [(kind, complete_rounds(result, plan, kind)) for kind in plan.kinds]
     logs = [(kind, paired_logs(speeds)) for kind, speeds in values if len(speeds) >= LEAST_ROUNDS]
     paired = "Pairing within a round removes differences between rounds; differences within a round remain."
-    drawn = "The rounds are simulated: paired ratios are drawn from this run, shifted, and judged by their interval."
+    method = "The rounds are simulated: paired ratios are drawn from this run, shifted, and judged by their interval."
     unknown = f"The difference is unknown: a simulation needs {LEAST_ROUNDS} rounds with measurements of every table."
     title = f"The smallest difference found {100 * FOUND:.0f} times in 100"
     return [
         table("noise", "Equal tables compared", COMPARISONS, pairs, words(pairs)),
         table("scatter", "Scatter of equal measurements", SCATTER, [pair for pair in values if len(pair[1])], paired),
-        table("resolution", title, RESOLUTION, logs, drawn if logs else unknown),
+        table("resolution", title, RESOLUTION, logs, method if logs else unknown),
     ]
 
 

@@ -243,8 +243,8 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         with self.connection() as session:
             # A random tenth is chosen by the hash of the row's place in the table, which is the order of arrival: the
             # same rows are deleted from all uuid tables.
-            drawn = f"(hashtidextended(ctid, {self.plan.seed}) & 2147483647) % 10 = 0"
-            chosen = self.oldest(session, key) if step == VACUUM_OLDEST else drawn
+            random_tenth = f"(hashtidextended(ctid, {self.plan.seed}) & 2147483647) % 10 = 0"
+            chosen = self.oldest(session, key) if step == VACUUM_OLDEST else random_tenth
             return {"deleted": session.execute(f"DELETE FROM {key.table} WHERE {chosen}".encode()).rowcount}
 
     def oldest(self, session: Connection, key: KeyKind) -> str:
@@ -312,11 +312,11 @@ def line_of(result: Result, step: str, measure: Measure) -> list[Value]:
 
 
 def lines_of(result: Result, aside: bool) -> list[list[Value]]:
-    wanted = [
+    step_measures = [
         (step, measure) for step in STEPS for measure in measures(step)
         if aside == (measure in COUNTED and step not in COUNTED_STEPS)
     ]  # fmt: skip
-    return [line for step, measure in wanted if (line := line_of(result, step, measure))]
+    return [line for step, measure in step_measures if (line := line_of(result, step, measure))]
 
 
 def ratio_text(value: Value) -> str:

@@ -34,7 +34,7 @@ def read_blocks(connection: Connection, kind: KeyKind, application: str = "") ->
 def read_numbers(
     connection: Connection, name: str, columns: Sequence[str], parameters: Mapping[str, str]
 ) -> dict[str, float]:
-    """The answer of a query for counters. The query is run twice, the first time to warm up.
+    """The counters that a query returns. The query is run twice; the first run is a warm-up.
 
     With checksums, the first reading after a checkpoint sets hint bits of catalog pages, and writes 20 to 60 kB of
     images of these pages. Without the warm-up, these images would be counted in the next reading.

@@ -116,8 +116,8 @@ def disk_of(folder: Path) -> str | None:
     device = folder.stat().st_dev
     node = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
     try:
-        whole = node.resolve().parent if (node / "partition").exists() else node
-        return (whole / "dev").read_text(encoding="ascii").strip()
+        disk = node.resolve().parent if (node / "partition").exists() else node
+        return (disk / "dev").read_text(encoding="ascii").strip()
     except OSError:
         return None
 

@@ -27,7 +27,7 @@ PERCENTILES = {"p50_ms": 50.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "
 
 @dataclass(frozen=True)
 class Load:
-    """A load of pgbench, which lasts for seconds, or for a number of transactions per client.
+    """A load of pgbench, limited by its duration in seconds, or by the number of transactions per client.
 
     ``rate``: transactions a second of all clients together.
     """
@@ -144,7 +144,7 @@ def take_percentiles(log: Path) -> dict[str, float]:
 
 
 def percentiles(microseconds: Sequence[int]) -> dict[str, float]:
-    """The percentiles p50 to p99.9 in milliseconds, except those that no value exceeds; empty without values.
+    """The percentiles p50 to p99.9 in milliseconds, except percentiles with less than one value above them.
 
     Percentiles that are 0 are left out, too. pgbench reads its clock once for several steps (pg_time_now_lazy,
     pgbench.c): a transaction that is answered in the meantime has a time of 0. On a fast machine, more than half of

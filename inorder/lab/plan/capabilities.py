@@ -133,10 +133,10 @@ def with_sessions(adaptation: Adapted[P], name: str, setting: "Setting[object]",
 def without_inorder(adaptation: Adapted[P], name: str, setting: "Setting[object]", can: Capabilities) -> Adapted[P]:
     assert setting.needs_inorder
     value = getattr(adaptation.plan, name)
-    possible = tuple(each for each in value if not setting.needs_inorder(each))
+    possible = tuple(choice for choice in value if not setting.needs_inorder(choice))
     if not possible:
-        raise can.no_inorder(f"all of {setting.option(name)} need it")
-    omitted = ", ".join(setting.label(each) for each in value if each not in possible)
+        raise can.no_inorder(f"all values of {setting.option(name)} need the extension")
+    omitted = ", ".join(setting.label(choice) for choice in value if choice not in possible)
     return adaptation.but(f"{NO_INORDER}: {omitted}." if omitted else "", **{name: possible})
 
 
@@ -146,12 +146,12 @@ def without_contrib(plan: P) -> Adapted[P]:
         if not setting.contrib:
             continue
         value = getattr(plan, name)
-        omitted = {each: setting.contrib(each) for each in value if setting.contrib(each)}
+        omitted = {choice: setting.contrib(choice) for choice in value if setting.contrib(choice)}
         if omitted and len(omitted) == len(value):
             names = ", ".join(omitted)
             raise InputError(f"{setting.option(name)}: {names} can be measured on a throw-away server only")
-        needs = ", ".join(f"{setting.label(each)} ({needed})" for each, needed in omitted.items())
-        possible = tuple(each for each in value if each not in omitted)
+        needs = ", ".join(f"{setting.label(choice)} ({needed})" for choice, needed in omitted.items())
+        possible = tuple(choice for choice in value if choice not in omitted)
         note = f"Left out, since no extension is created on your server: {needs}." if omitted else ""
         adaptation = adaptation.but(note, **{name: possible})
     return adaptation

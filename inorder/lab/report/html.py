@@ -58,13 +58,13 @@ def parts_of(bars: Sequence[Bar]) -> list[dict[str, Any]]:
     [(50.0, (25.0, 75.0)), (25.0, None)]
     """
     longest = max((bar.interval[1] if bar.interval else bar.value for bar in bars), default=0.0) or 1.0
-    drawn = []
+    parts = []
     for bar in bars:
         low, high = (100 * max(end, 0) / longest for end in bar.interval or (0, 0))
         interval = (low, high - low) if bar.interval else None
         length = 100 * max(bar.value, 0) / longest
-        drawn.append({"bar": bar, "fill": colour(bar.css), "length": length, "interval": interval})
-    return drawn
+        parts.append({"bar": bar, "fill": colour(bar.css), "length": length, "interval": interval})
+    return parts
 
 
 def cell_bars(section: Section, both: bool = False) -> list[list[float | None]]:

@@ -15,7 +15,7 @@ from inorder.text import one_line
 Value = Estimate | float | int | str | None
 
 
-Digits = int | Callable[[float], int | str]  # digits after the point, or a function that returns digits or a format
+Digits = int | Callable[[float], int | str]  # decimal places, or a function that returns decimal places or a format
 
 
 def number(digits: Digits = 0, unit: str = "", interval: bool = False, sign: str = "") -> Callable[[Any], str]:

@@ -41,15 +41,15 @@ class Runner:
         """The turns of a round, in the order in which they run. An interrupted turn or its whole round is repeated."""
         turns = list(stage.turns(number))
         if not stage.redone:
-            whole = [place for turn in turns for place in turn.places]
-            for places in [whole] if stage.whole else [turn.places for turn in turns]:
+            all_places = [place for turn in turns for place in turn.places]
+            for places in [all_places] if stage.whole else [turn.places for turn in turns]:
                 self.forget_cut_off(places, number)
         return shuffled(turns, self.experiment.plan.seed, number) if stage.shuffled else turns
 
     def forget_cut_off(self, places: Sequence[Place], number: int) -> None:
         """Remove a round, or one of its turns, from the result if some of its measurements are missing."""
-        whole = {place.key(number) for place in places}
-        if (measured := whole & self.keys) and measured < whole:
+        keys = {place.key(number) for place in places}
+        if (measured := keys & self.keys) and measured < keys:
             self.result.runs = [run for run in self.result.runs if run.key not in measured]
             self.keys -= measured
 

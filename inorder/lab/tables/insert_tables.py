@@ -78,7 +78,7 @@ def bytes_needed(
     The space includes the rows that ``turns`` measurements add, and WAL up to max_wal_size.
     """
     most = rows + turns * (inserts or seconds * (INSERT_ROWS_PER_SECOND if batch == 1 else BULK_ROWS_PER_SECOND))
-    table_bytes, index_bytes = (most * sum(each) for each in zip(*map(row_bytes, kinds), strict=True))
+    table_bytes, index_bytes = (most * sum(sizes) for sizes in zip(*map(row_bytes, kinds), strict=True))
     return table_bytes + min(len(kinds) * rows * FILL_WAL_PER_ROW, FILL_WAL), index_bytes
 
 
@@ -199,8 +199,8 @@ class InsertTables:
             if device and (after := self.target.device(self.small.tablespace)):
                 counted |= after.since(device)
             # A checkpoint comes after checkpoint_wal() bytes of WAL, and may recycle the WAL files of the measurement.
-            whole = counted.get("wal_bytes", 0) <= checkpoint_wal(self.max_wal_size)
-            wal = self.in_wal(connection, kind, place) if place and whole else Measured({})
+            is_complete = counted.get("wal_bytes", 0) <= checkpoint_wal(self.max_wal_size)
+            wal = self.in_wal(connection, kind, place) if place and is_complete else Measured({})
         metrics = {"tps": result.tps, "latency_ms": result.latency_ms, "inserts": result.transactions,
                    "rows_before": self.rows[name]}  # fmt: skip
         self.rows[name] += result.transactions

@@ -34,9 +34,9 @@ def own(kind: str, file: Path, rows: int, seed: int) -> Iterator[tuple[Words, Wo
 
 
 def version_1(lines: Sequence[bytes], file: Path) -> tuple[Words, Words]:
-    whole = all(len(line.strip()) == TEXT_LENGTH - 1 for line in lines)
+    are_complete = all(len(line.strip()) == TEXT_LENGTH - 1 for line in lines)
     try:
-        high, low = words_of(b"".join(lines) if whole else b"?")
+        high, low = words_of(b"".join(lines) if are_complete else b"?")
     except ValueError:
         raise InputError(f"{file}: a line is not a UUID of 36 characters") from None
     if np.any(high >> np.uint64(12) & np.uint64(15) != 1) or np.any(times_of(high) < TICKS_TO_1970):

@@ -71,7 +71,7 @@ def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
         "synchronous_commit": "off",
         "full_page_writes": "on",
         "max_wal_size": f"{MOST_WAL // 2**20}MB",
-        "checkpoint_timeout": "1d",  # the maximum; no measurement may last as long
+        "checkpoint_timeout": "1d",  # the maximum; every measurement is shorter
         "checkpoint_completion_target": "0.9",
     }
     return settings | ({"debug_io_direct": "data"} if direct_io else {})

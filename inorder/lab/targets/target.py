@@ -51,7 +51,7 @@ class Target(ABC):
     """A server. Counters that the server does not show are missing from results. Forbidden actions are skipped.
 
     ``folder``: a folder on this machine for scripts and logs, which is removed afterwards. ``is_superuser``: sessions
-    are those of a superuser. ``work_mem``: the memory of a session to sort or hash a million values.
+    run as a superuser. ``work_mem``: the memory of a session to sort or hash a million values.
     ``marks_checkpoints``: the server reports when a checkpoint ends.
     """
 

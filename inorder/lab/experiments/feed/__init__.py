@@ -1,4 +1,4 @@
-"""Cost of a feed and an exact count: for writers, for readers, and of single calls on a large table.
+"""Cost of a feed and an exact count: for writers, for readers, and for single calls on a large table.
 
 Writers and readers are measured in shuffled order. The queries then run twice in each round, for both forms of tables:
 first while a transaction is open that began before the newest rows arrived; then without an open transaction, after
@@ -126,13 +126,13 @@ class FeedExperiment(Experiment[FeedPlan]):
 
     def write(self, step: str, kind: str, _seed: int = 0) -> Metrics:
         form, rows = tables.WRITTEN[kind], self.plan.written[step]
-        each = 1 if step == tables.SINGLE else BATCH_ROWS
+        statement_rows = 1 if step == tables.SINGLE else BATCH_ROWS
         self.execute(*form.statements(WRITTEN_TABLE))
         if form.guarded:
             self.execute(f"SELECT feed_enable('{WRITTEN_TABLE}')")
         self.target.checkpoint(self.session)
-        with Prepared(self.session, log_tables.insert(WRITTEN_TABLE, each)) as insert:
-            metrics = self.target.timed(self.session, lambda: insert.repeat(rows // each))
+        with Prepared(self.session, log_tables.insert(WRITTEN_TABLE, statement_rows)) as insert:
+            metrics = self.target.timed(self.session, lambda: insert.repeat(rows // statement_rows))
         self.check(f"{step} {kind}", f"SELECT count(*) FROM {WRITTEN_TABLE}", rows)
         if form.guarded:
             self.execute(f"SELECT feed_disable('{WRITTEN_TABLE}')")

@@ -243,12 +243,12 @@ def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
             ended[name] += [start + int(second) - 1 for second in series.get("checkpoints", [])]
         start += max(len(series.get("tps", [])) for series in by_kind.values())
     if start > len(marks):
-        each = ceil(start / MOST_SECONDS)
-        lines = [seconds_line(kind, speeds[kind.kind], ended[kind.kind], each) for kind in kinds]
-        drawn = "Second by second" if each == 1 else f"Means of {each} seconds"
+        interval = ceil(start / MOST_SECONDS)
+        lines = [seconds_line(kind, speeds[kind.kind], ended[kind.kind], interval) for kind in kinds]
+        resolution = "Second by second" if interval == 1 else f"Means of {interval} seconds"
         marked = "; a diamond marks the end of a checkpoint" if any(ended.values()) else ""
         mark = "a round begins with a checkpoint"
-        title = f"{drawn}; the rounds end to end{marked}"
+        title = f"{resolution}; the rounds end to end{marked}"
         return Chart(title, Axis("seconds"), Axis(y), lines, marks, mark, steps=True)
     lines = [
         plots.Line(kind.label, tuple(by_round(result, INSERT, kind.kind, "tps", kind.rows).items()), kind.css)
@@ -257,12 +257,12 @@ def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
     return line_chart("Each round", "round", y, lines)
 
 
-def seconds_line(kind: KindRow, speeds: Mapping[int, float], ended: Sequence[int], each: int) -> plots.Line:
+def seconds_line(kind: KindRow, speeds: Mapping[int, float], ended: Sequence[int], interval: int) -> plots.Line:
     spans: dict[int, list[float]] = {}
     for second, tps in speeds.items():
-        spans.setdefault(second // each * each, []).append(tps)
+        spans.setdefault(second // interval * interval, []).append(tps)
     points = tuple((float(second), fsum(values) / len(values)) for second, values in spans.items())
-    moments = tuple(float(second // each * each) for second in ended)
+    moments = tuple(float(second // interval * interval) for second in ended)
     return plots.Line(kind.label, points, kind.css, moments)
 
 

@@ -181,10 +181,10 @@ def growth_verdict(result: Result, sizes: Sequence[int], kinds: Sequence[KindRow
         compared.append(Compared("speed", base, ratios_by_round(large, small), speed=True))
         figures.append(f"With {kind.label} keys, {compared[-1].words}.")
     reads = [middle_of(result, INSERT, kinds[0].kind, READS, rows) or 0 for rows in (sizes[0], sizes[-1])]
-    drawn = dict.fromkeys((sizes[0], sizes[len(sizes) // 2], sizes[-1]))
-    by_size = [speed_of(result, replace(kinds[0], rows=rows)).ratios.values() for rows in drawn]
+    shown_sizes = dict.fromkeys((sizes[0], sizes[len(sizes) // 2], sizes[-1]))
+    by_size = [speed_of(result, replace(kinds[0], rows=rows)).ratios.values() for rows in shown_sizes]
     shown = [(f"{rows:,} rows", estimated(100 * ratio for ratio in ratios), kinds[0].css)
-             for rows, ratios in zip(drawn, by_size, strict=True)]  # fmt: skip
+             for rows, ratios in zip(shown_sizes, by_size, strict=True)]  # fmt: skip
     return [
         Verdict(
             "Do inserts get slower as the table grows?",

@@ -90,11 +90,12 @@ class LikeKind(KeyKind):
         columns = [self.column_text(column, key) for column in self.shape.columns]
         varied = {name for name, spread in self.sample.spreads.items() if spread.varied}
         columns += [check.definition for check in self.shape.checks if not varied & set(check.columns)]
-        whole = self.shape.partitions[0].divided if self.shape.partitions else ""
+        divided = self.shape.partitions[0].divided if self.shape.partitions else ""
         return [
             *([self.setup.format(**used)] if self.setup else []),
-            f"CREATE TABLE {self.table} ({', '.join(columns)})" + (f" PARTITION BY {whole}" if whole else self.storage),
-            *(self.partition_statements() if whole else []),
+            f"CREATE TABLE {self.table} ({', '.join(columns)})"
+            + (f" PARTITION BY {divided}" if divided else self.storage),
+            *(self.partition_statements() if divided else []),
             *(
                 f"CREATE {'UNIQUE ' * (index.unique and index.name not in self.sample.plain)}INDEX "
                 f"{identifier(f'{self.name}_{place}_{index.name}'[:60] if place else f'{self.name}_pkey')} "
@@ -124,7 +125,7 @@ class LikeKind(KeyKind):
             divided = f" PARTITION BY {partition.divided}" if partition.divided else self.storage
             statements.append(f"CREATE TABLE {self.part_name(number)} PARTITION OF {above} {partition.bounds}{divided}")
         for number, partition in enumerate(partitions):
-            below = [other.bounds for other in partitions[1:] if other.above == number]
+            below = [child.bounds for child in partitions[1:] if child.above == number]
             if partition.divided and not partition.divided.startswith("HASH") and "DEFAULT" not in below:
                 statements.append(
                     f"CREATE TABLE {self.part_name(number)}_rest PARTITION OF {self.part_name(number)} DEFAULT"

@@ -64,10 +64,10 @@ def modelled(result: Result, plan: LikePlan, figure: str, scale: float = 1.0) ->
 
 def predicted_wal(result: Result, plan: LikePlan, kind: str, base: str) -> float | None:
     modelled_key = middle_of(result, INSERT, kind, modelled(result, plan, "wal_bytes"))
-    whole = middle_of(result, INSERT, base, per("wal_bytes", "inserts"))
+    total = middle_of(result, INSERT, base, per("wal_bytes", "inserts"))
     measured_key = middle_of(result, INSERT, base, per(f"wal_bytes {key_index(base)}", "inserts"))
     return (
-        None if modelled_key is None or whole is None or measured_key is None else whole - measured_key + modelled_key
+        None if modelled_key is None or total is None or measured_key is None else total - measured_key + modelled_key
     )
 
 

@@ -33,7 +33,7 @@ TIMES = ("timestamp with time zone", "timestamp without time zone")
 
 
 def base_type(column: ShapeColumn) -> tuple[str, int]:
-    """The type without its modifier, and its limit of characters or of digits before the point (0 without a limit).
+    """The type without its modifier; the most characters, or digits before the decimal point; 0 for no limit.
 
     >>> [base_type(ShapeColumn("a", name)) for name in ("character varying(20)", "timestamp(3) without time zone")]
     [('character varying', 20), ('timestamp without time zone', 3)]
@@ -139,16 +139,16 @@ def beside(shape: Shape, column: ShapeColumn) -> str:
 
 def varied(column: ShapeColumn, spread: Spread, name: str, number: str) -> str:
     """SQL for a value that differs for different numbers, or for the sampled value if the type has too few values."""
-    (kind, limit), other = base_type(column), scrambled(number)
-    share, span = f"({other} / 2147483648.0)", spread.high - spread.low
+    (kind, limit), scattered = base_type(column), scrambled(number)
+    share, span = f"({scattered} / 2147483648.0)", spread.high - spread.low
     if kind in TEXT:
-        digits = f"lpad(to_hex({other}), 8, '0')"
+        digits = f"lpad(to_hex({scattered}), 8, '0')"
         return f"left({digits}, {limit})" if 0 < limit < 11 else f"overlay({name}::text placing {digits} from 4 for 8)"
     if kind == "uuid":
         return f"md5({name}::text || ({number})::text)::uuid"
     if kind in WHOLE:
-        whole = f"(({number})::bigint * {ODD} % {max(1, int(span) + 1)})"
-        return other if spread.unique else f"({spread.low:.0f} + {whole})"
+        offset = f"(({number})::bigint * {ODD} % {max(1, int(span) + 1)})"
+        return scattered if spread.unique else f"({spread.low:.0f} + {offset})"
     if kind in REAL:
         return f"({spread.low!r} + {share} * {span!r})"
     if kind in TIMES or kind == "date":
@@ -186,8 +186,8 @@ def take_sample(
     typed = ", ".join(f"{identifier(column.name)} {column.type}" for column in columns)
     create = f"CREATE TABLE {RAW} ({N} int PRIMARY KEY, {typed})"
     execute(target, f"DROP TABLE IF EXISTS {RAW}, {SAMPLE}", create)
-    drawn = draw.drawn(user_session)
-    share, total = min(1.0, sample_rows / max(1, drawn)), drawn * 100 / draw.percent
+    drawn_rows = draw.drawn(user_session)
+    share, total = min(1.0, sample_rows / max(1, drawn_rows)), drawn_rows * 100 / draw.percent
     user_session.execute("SELECT setseed(0.5)")
     draw.require_own(user_session)
     query = f"SELECT row_number() OVER () - 1, * FROM (SELECT {listed} {draw.clause} WHERE random() < {share}) AS drawn"
@@ -273,9 +273,9 @@ class RawSample:
 def each_stands_for(distinct: float, single: float, sampled: float, total: float, share: float) -> tuple[int, bool]:
     """The number of distinct values that a single value represents, and True if this number grows with the table.
 
-    A single value occurs once in the sample. The sample has ``sampled`` values and the table ``total`` values; the
-    estimate is that of ANALYZE (Haas and Stokes). ``share`` is the number of rows of the new table relative to the
-    sampled table.
+    A single value occurs once in the sample. The sample has ``sampled`` values, and the table ``total`` values. The
+    estimator is the same as in ANALYZE (Haas and Stokes). ``share`` is the number of rows of the new table relative to
+    the sampled table.
 
     >>> each_stands_for(1000, 1000, 1000, 50_000, 1.0), each_stands_for(1000, 1000, 1000, 50_000, 0.1)
     ((50, True), (5, True))

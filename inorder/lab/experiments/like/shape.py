@@ -160,8 +160,8 @@ def read_table(connection: UserConnection, name: str, key: str, without: Sequenc
     for count, objects in ((foreign, "foreign keys"), (triggers, "triggers")):
         notes += [f"Left out: {objects} of {qualified} ({count})."] if count else []
     notes += [f"The load deletes no rows, but {deleted:,} rows of {qualified} were deleted."] if deleted else []
-    drawn = Draw(oid, str(qualified), int(blocks))
-    size = drawn.row_count(connection)
+    draw = Draw(oid, str(qualified), int(blocks))
+    size = draw.row_count(connection)
     shape, more = read_shape(connection, oid, key, without, int(fillfactor))
     return TableFacts(shape, size, int(all_bytes) / size, int(own_bytes) / size, int(inserted),
                  int(updated), int(hot), tuple(map(one_line, (*notes, *more))))  # fmt: skip

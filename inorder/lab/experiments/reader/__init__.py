@@ -210,7 +210,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         return moments
 
 
-READ = "read"  # the only step
+READ = "read"  # the only step of a round
 
 CAPTION = (
     "lost: rows that were committed, but never delivered. twice: rows that were delivered more than once. wait: the "
