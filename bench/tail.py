@@ -48,7 +48,7 @@ ADBC = str(Path(__file__).with_name("programs") / "adbc.py")
 
 @dataclass(frozen=True)
 class Format:
-    """The program and query that read rows in a format without inorder; the target for tail's relative speed."""
+    """How a format is measured: the program and query of the baseline, and the target for tail's relative speed."""
 
     program: str
     query: str

@@ -63,7 +63,7 @@ class Settings:
 
 
 class Latencies:
-    """Milliseconds of the latest samples, which are rounded to three significant figures to limit the memory."""
+    """The latest samples in milliseconds, rounded to three significant figures to limit the memory."""
 
     def __init__(self, ticks: int) -> None:
         self.ticks = deque([Counter[float]()], maxlen=ticks)
@@ -139,7 +139,7 @@ class Adapter:
         return str(row and row[0])
 
     def listen(self) -> None:
-        """Read the number of jobs that are due, which the harness writes to stdin."""
+        """Read from stdin how many jobs are due: the harness writes a line for each number."""
         for line in sys.stdin:
             word, _, amount = line.partition(" ")
             if word == "ENQUEUE":

@@ -328,7 +328,7 @@ def times(values: list[float], base: list[float] | None) -> str:
 
 
 def text(values: list[float]) -> str:
-    """Two digits of the median of µs.
+    """The median of times in µs, rounded to two digits.
 
     >>> text([1.234]), text([287.0]), text([1240.0]), text([24000.0])
     ('1.2 µs', '290 µs', '1.2 ms', '24 ms')

@@ -1,7 +1,7 @@
 """dlt as a reader of inorder lab check: the cursor of its sql_database source, into DuckDB.
 
-A program by the contract of docs/check-protocol.md. READERS names a folder for pipelines and the data that they load. A
-poll is a run of the pipeline; its rows are the rows that the run has added to the destination.
+The program implements docs/check-protocol.md. READERS names a folder for pipelines and the data that they load. A poll
+is a run of the pipeline; its rows are the rows that the run has added to the destination.
 """
 
 import json

@@ -1,4 +1,4 @@
-// Watermill's subscriber as a reader of inorder lab check: a program by the contract of docs/check-protocol.md.
+// Watermill's subscriber as a reader of inorder lab check: a program that implements docs/check-protocol.md.
 //
 // A poll is one query of the subscriber, which waits for a line before each query. The subscriber stores the position
 // only after the next line has come, because the rows of the poll are stored before that line is sent.
@@ -21,7 +21,7 @@ var (
 	begun bool // the line of the next query was read
 )
 
-// next ends a poll, and waits for the line that begins another one.
+// next ends a poll, and waits for the line that begins the next poll.
 func next() {
 	if polls++; polls > 1 {
 		fmt.Println(`{"last": null}`)

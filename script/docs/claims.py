@@ -47,7 +47,7 @@ class Claim:
         return self.published not in NO_FIGURE
 
     def answer(self, measured: Estimate | None) -> Answer:
-        """The answer of a run: undecided after too few rounds, or if only a run under other conditions contradicts."""
+        """The answer of a run: undecided after too few rounds, or if a contradicting run had other conditions."""
         if measured is None or (measured.rounds < LEAST_ROUNDS and not self.counted):
             return Answer.OPEN
         if measured.rounds < LEAST_ROUNDS:
@@ -85,7 +85,7 @@ def near(ratio: Estimate) -> Answer:
 
 
 def close_to(published: float) -> Callable[[Estimate], Answer]:
-    """The claim holds if the figure is as near to the published figure as ``near`` requires of a ratio.
+    """The claim holds if the ratio of the figure to the published figure is within NEAR: see ``near``.
 
     >>> [close_to(50)(Estimate(0.0, *ends, 6)).name for ends in ((49.0, 51.0), (30.0, 51.0), (1.0, 2.0))]
     ['HOLDS', 'OPEN', 'NOT']

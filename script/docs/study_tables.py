@@ -23,7 +23,7 @@ def main_tables(study: str) -> list[Mapping[str, Any]]:
 
 
 def place(label: str, rows: int | str, size: str) -> tuple[str, str]:
-    """The row and the column of a figure: by the number of rows of its table, otherwise by the number of clients.
+    """The row and the column of a figure. The column is the number of rows or, without it, the number of clients.
 
     >>> place("random", 1_000_000, "1 M"), place("select 1, 10 clients", "", ""), place("COPY TO, uuid v1", "", "")
     (('random', '1 M'), ('select 1', '10 clients'), ('COPY TO, uuid v1', ''))

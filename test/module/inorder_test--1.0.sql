@@ -8,7 +8,7 @@ COMMENT ON FUNCTION test_fork_repeats(int) IS 'Fork as the postmaster does; how 
 
 CREATE FUNCTION test_clone_repeats(age bigint) RETURNS int
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-COMMENT ON FUNCTION test_clone_repeats(bigint) IS 'How many words of a pool are drawn that was filled so many microseconds ago.';
+COMMENT ON FUNCTION test_clone_repeats(bigint) IS 'How many words of a pool that was filled this number of microseconds ago are drawn.';
 
 CREATE FUNCTION test_v7(seconds bigint, nanoseconds int) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
@@ -16,7 +16,7 @@ COMMENT ON FUNCTION test_v7(bigint, int) IS 'Next version-7 key of a session who
 
 CREATE FUNCTION test_v1(ticks bigint) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-COMMENT ON FUNCTION test_v1(bigint) IS 'Next version-1 value of a session whose clock shows so many ticks since 1582.';
+COMMENT ON FUNCTION test_v1(bigint) IS 'Next version-1 value of a session whose clock shows this number of ticks since 1582.';
 
 CREATE FUNCTION test_xact_capacity(most bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;

@@ -34,7 +34,7 @@ PG_FUNCTION_INFO_V1(test_captured);
 
 void		_PG_init(void);
 
-/* Draw words one by one; none may be found in the pool after it was handed out. */
+/* Draw words one by one. Returns how many words are still in the pool after they were drawn. */
 Datum
 test_pool_wiped(PG_FUNCTION_ARGS)
 {
@@ -54,7 +54,7 @@ test_pool_wiped(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(found);
 }
 
-/* The child does what fork_process() and its caller do: it learns its own pid. */
+/* The child sets its own pid, as fork_process() and its caller do. */
 static pid_t
 fork_writing_words(int fd, int32 words)
 {
@@ -84,7 +84,7 @@ test_fork_repeats(PG_FUNCTION_ARGS)
 	int			repeats = 0;
 	pid_t		child;
 
-	while (pool_left < words)	/* so that the child could use up what we have */
+	while (pool_left < words)	/* the pool must have words that the child could repeat */
 		(void) entropy_word();
 	if (pipe(ends) != 0)
 		elog(ERROR, "pipe: %m");
@@ -111,8 +111,9 @@ test_fork_repeats(PG_FUNCTION_ARGS)
 }
 
 /*
- * A clone of a virtual machine goes on with a copy of the pool, which its statement
- * finds so many microseconds old: how many of its words are those of the original.
+ * A clone of a virtual machine continues with a copy of the pool. Returns how many
+ * words of the clone are also words of the original, if the pool has this age in
+ * microseconds.
  */
 Datum
 test_clone_repeats(PG_FUNCTION_ARGS)
@@ -149,7 +150,7 @@ test_v1(PG_FUNCTION_ARGS)
 	return uuid_datum(v1_to_words((UuidWords) {state.tick, v1_rest(state.clockseq, state.node)}));
 }
 
-/* The most a transaction can use: the largest start, then the largest steps, until they fail. */
+/* The number of keys of a transaction with the largest start and the largest steps, up to a maximum. */
 Datum
 test_xact_capacity(PG_FUNCTION_ARGS)
 {
@@ -167,7 +168,7 @@ test_xact_capacity(PG_FUNCTION_ARGS)
 
 static char held_by[MAXPGPATH];
 
-/* Snapshots see that the transaction has ended; what it changed in the catalog, and its locks, are not yet invalidated. */
+/* Snapshots see that the transaction has ended, but it still has its locks, and sends its invalidations later. */
 static void
 hold_commit(XactEvent event, void *argument)
 {
@@ -178,7 +179,7 @@ hold_commit(XactEvent event, void *argument)
 		held_by[0] = '\0';
 }
 
-/* Let the commit of this transaction wait, half done, until a file is gone. */
+/* Let the commit of this transaction wait in the middle until a file is removed. */
 Datum
 test_hold_commit(PG_FUNCTION_ARGS)
 {
@@ -195,7 +196,7 @@ test_hold_commit(PG_FUNCTION_ARGS)
 
 static post_parse_analyze_hook_type next_analyze_hook = NULL;
 
-/* A line of the server log for an object in a schema that captures names: what it is, and as whom. */
+/* Write the name of an object in a capturing schema, and the current role, to the server log. */
 static void
 report_captured(const char *qualified)
 {
@@ -237,7 +238,7 @@ captured_walker(Node *node, void *context)
 	return expression_tree_walker(node, captured_walker, context);
 }
 
-/* Report functions, operators, domains and relations to which the names in a statement lead, before it runs. */
+/* Report the functions, operators, domains and relations that a statement refers to, before the statement runs. */
 static void
 report_captured_names(ParseState *state, Query *query, JumbleState *jumble)
 {
@@ -255,7 +256,7 @@ report_captured_names(ParseState *state, Query *query, JumbleState *jumble)
 		captured_walker(((ExplainStmt *) utility)->query, NULL);
 }
 
-/* Report that a function of this symbol was called, as which there may be any. */
+/* Report the call of a function. Any number of SQL functions may have this symbol. */
 Datum
 test_captured(PG_FUNCTION_ARGS)
 {
@@ -267,6 +268,6 @@ void
 _PG_init(void)
 {
 	next_analyze_hook = post_parse_analyze_hook;
-	/* 19 gives a state that must not be changed: a type of its own, which is called alike */
+	/* from 19 on, the type of the hook's last argument is const: the call is the same */
 	post_parse_analyze_hook = (post_parse_analyze_hook_type) report_captured_names;
 }

@@ -1,7 +1,7 @@
-"""The statements of the pg_regress tests on a server of which valgrind watches every process.
+"""Run the statements of the pg_regress tests on a server with every process under valgrind.
 
-The results of the statements are not compared: pg_regress does that elsewhere, and valgrind is slow, which is why loops
-are cut short here. The test requires that valgrind reports nothing, that the server goes on, and that each C function
+The results of the statements are not compared, because pg_regress compares them elsewhere. Loops are shortened, because
+valgrind is slow. The test requires that valgrind reports nothing, that the server continues, and that each C function
 was called. A report that names only the server counts as well: memory that the extension leaves unset is often read
 there, and PostgreSQL suppresses its own reports.
 """

@@ -1,9 +1,10 @@
 /*
  * set_clock.c
- *	  The clock of the day, off by what a file says, for programs that load this first.
+ *	  Set the time of day of programs that preload this library: a file contains the
+ *	  offset.
  *
- * The file is mapped: a signal handler may ask for the time, as PostgreSQL's do, and
- * must not allocate memory.  Monotonic clocks are those of the kernel.
+ * The file is mapped: a signal handler may read the clock, as PostgreSQL's handlers do,
+ * and must not allocate memory.  Monotonic clocks are those of the kernel.
  */
 #define _GNU_SOURCE
 

@@ -26,7 +26,7 @@ def advised(facts: Facts) -> tuple[list[Finding], list[Unadvised]]:
 
 
 def with_images(facts: Facts, each: float) -> Facts:
-    """The facts, with so many page images for each row that UPDATE changed."""
+    """The facts, with this number of page images for each row that UPDATE changed."""
     return replace(facts, statements=[
         replace(statement, images=each * statement.rows) if statement.text.startswith(UPDATE) else statement
         for statement in facts.statements

@@ -104,7 +104,7 @@ def test_no_function_lends_the_rights_of_its_owner(catalog: Connection) -> None:
     assert names(catalog, lent) == []
 
 
-# Functions that do not set search_path. Left out are functions that only the owner of the state may execute, and that
+# Functions that do not set search_path. The query omits functions that only the owner of the state may execute and that
 # only functions refer to: in the C extension they run under the path that state.c sets. In the SQL edition the
 # functions in BARE qualify each name: test_sql_edition_rights.py tests them.
 UNPINNED = f"""

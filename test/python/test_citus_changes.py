@@ -230,8 +230,8 @@ def test_a_node_that_is_added(nodes: Nodes, coordinator: Connection, query: Quer
             query.restart()
             query.run()
             assert query.delivered() == stored(coordinator, query.table)
-            query.offsets = query.offsets[-1:]  # earlier batches cannot be read again once their place is gone
-            query.restart()  # after a restart the last batch is read again, and its places are released
+            query.offsets = query.offsets[-1:]  # earlier batches cannot be read again: their placement is gone
+            query.restart()  # after a restart the last batch is read again, and its placements are released
             move_to(coordinator, query.table, host(nodes.workers[0]))
             prepare(nodes, tmp_path, query.table)
             query.run()
@@ -251,7 +251,7 @@ def test_a_node_that_is_down(nodes: Nodes, coordinator: Connection, query: Query
         read = pool.submit(query.delivered)
         time.sleep(2)
         assert not read.done()
-        start(nodes.workers[0])  # start in this thread: the server would end with the pool's thread
+        start(nodes.workers[0])  # in this thread: a server ends with the thread that started it
         rows = read.result()
     query.run()
     with connect(nodes.dsn) as again:  # the session of the fixture still has connections to the stopped node

@@ -302,9 +302,9 @@ def test_a_dry_run_prints_sql_and_nothing_else(monkeypatch: pytest.MonkeyPatch) 
 def test_a_shard_is_followed_when_its_old_place_is_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], readable: bool
 ) -> None:
-    """While the old place is written to, a run that follows reports it once, and a run that ends fails.
+    """While a session writes to the old placement, a run with --follow reports that once, and other runs fail.
 
-    The handover succeeds when the old place is no longer written to, and the new place is readable.
+    The handover succeeds when no session writes to the old placement, and the new placement is readable.
     """
     was, new = Shard(1, "public.t_1", 1, "w", 5432), Shard(1, "public.t_1", 2, "v", 5432)
 

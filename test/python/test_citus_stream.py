@@ -161,7 +161,7 @@ def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, events: str
 def test_one_who_still_writes_to_the_old_place(
     nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
 ) -> None:
-    """The reader leaves the old place for good, so it must first wait for the writer, and read the writer's rows."""
+    """The reader never returns to the old placement: it must first wait for the writer, and read the writer's rows."""
     prepare(nodes, tmp_path, events)
     tail = tool(nodes, tmp_path, "tail")
     insert = f"INSERT INTO {events} (tenant, n) SELECT g, %s || g FROM generate_series(1, 100) AS g"
@@ -239,7 +239,8 @@ def test_partitions(nodes: Nodes, coordinator: Connection, events: str, tmp_path
 def test_a_shard_that_was_moved_twice(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
     """The reader is refused, because rows were copied that it has not read: no row is lost silently.
 
-    While the reader runs, it keeps the first place, which Citus would otherwise remove before it moves the shard again.
+    While the reader runs, it keeps the first placement. Citus would otherwise remove it before the shard is moved
+    again.
     """
     prepare(nodes, tmp_path, events)
     tail = tool(nodes, tmp_path, "tail")

@@ -1,6 +1,6 @@
 """The clock is set back by an hour while a call waits: no call waits longer.
 
-A list has all code that reads the clock.
+A list names all code that reads the clock.
 """
 
 import re

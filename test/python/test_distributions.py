@@ -200,4 +200,4 @@ def test_the_commands_of_compose_write_and_read_each_row_once(server: Installati
 
 def test_an_unknown_package_is_refused() -> None:
     done = subprocess.run([ROOT / "script" / "packages", "rpm"], check=False, capture_output=True, text=True)
-    assert done.returncode == 2 and "there are wheel, pgxn, debian and test" in done.stderr
+    assert done.returncode == 2 and "expected wheel, pgxn, debian or test" in done.stderr

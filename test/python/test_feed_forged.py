@@ -215,7 +215,7 @@ def calls(relation: str, owner: str) -> list[str]:
     ]
 
 
-GIVE_ROWS = 9  # so many of these calls return rows or the number of rows
+GIVE_ROWS = 9  # number of these calls that return rows or the number of rows
 
 
 def forge(

@@ -30,7 +30,7 @@ HELD = "INSERT INTO t DEFAULT VALUES; SELECT feed_take_batch('f', 'other', lease
 
 
 def all_pages(connection: psycopg.Connection[Any], look: str, rows: int) -> list[int]:
-    """The pages that a statement touches, with so many new rows, and the pages that a query of each view touches."""
+    """The pages that a statement touches with this number of new rows, and the pages that each view touches."""
     return [pages(connection, look, rows), *(pages(connection, view, 0) for view in VIEWS)]
 
 

@@ -85,7 +85,7 @@ def test_a_role_that_is_made_again(used: Connection) -> None:
 
 
 def elsewhere(connection: Connection, ahead: int) -> int:
-    """The state of a feed on another server whose clock was ahead by this time; returns the feed's last number."""
+    """Make the last batch of a feed look like that of a server whose clock was ahead; returns the batch's number."""
     last = now() + ahead
     run(connection, f"UPDATE inorder_internal.feed_state SET batch = {last}, batch_origin = '1/1'")
     return last

@@ -86,7 +86,7 @@ def test_the_steps_come_in_order() -> None:
     loads = [("measure", kind, *load) for kind in plan.kinds for load in ((8, 10), (1, 80))]
     one_size = [("serve",), *sorted(loads * 2), ("sizes", "v7"), ("sizes", "random")]
     by_size = [done.tables.asked[1:13], done.tables.asked[13:]]
-    assert done.tables.asked[0] == ("serve",)  # first as for measuring, to record the settings
+    assert done.tables.asked[0] == ("serve",)  # the first start has the settings for measurements, to record them
     for rows, asked in zip((1000, 2000), by_size, strict=True):
         assert asked[0] == ("fill", rows)
         assert [asked[1], *sorted(asked[2:10]), *asked[10:]] == one_size
@@ -170,7 +170,7 @@ def test_fill_and_measure(server: Installation) -> None:
                 connection.execute(f"SELECT count(*) FROM inorder_lab.{kind}".encode()).fetchone()
                 for kind in PLAN.kinds
             ]
-    assert again == [(ROWS + INSERTS,)] * 2  # the table was created again, so two turns before have no effect
+    assert again == [(ROWS + INSERTS,)] * 2  # the tables were created again, without the rows of the two earlier turns
     assert filled["random"].metrics["index_bytes"] > 2**20
     assert rows == (ROWS + 2 * INSERTS,) and sizes["rows"] == ROWS + 2 * INSERTS
     for run in runs:

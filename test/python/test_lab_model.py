@@ -37,7 +37,7 @@ TOLERANCE = 15  # maximum difference in percent
 
 
 def simulated_fill(inserts: int, block: int, capacity: int) -> float:
-    """How full the leaf pages of a simulated B-tree are, as a fraction, after so many inserts.
+    """The fill of the leaf pages of a simulated B-tree after this number of inserts, as a fraction.
 
     ``block`` is the number of inserts in each block of keys (0: random keys). The last page is split at 90 %, all other
     pages in the middle.

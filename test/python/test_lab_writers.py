@@ -35,7 +35,7 @@ from world.sql import run, value
 
 CLIENTS = 4
 TRANSACTIONS = 5
-CONCURRENT = (BASELINE, CACHED, LOCK_KEPT)  # forms whose ids nothing puts in order
+CONCURRENT = (BASELINE, CACHED, LOCK_KEPT)  # forms in which nothing orders the ids
 
 
 # --- the order check ----------------------------------------------------------

@@ -114,7 +114,7 @@ def test_what_a_server_does_is_a_behaviour_of_the_model(server: Installation) ->
 @needs_java
 @pytest.mark.server
 def test_what_happens_to_a_copy_is_a_behaviour_of_the_model(cluster: Cluster, fresh: Connection) -> None:
-    """Writes and TRUNCATE, batches that the reader applies in its snapshot, and batches that a sink may apply again."""
+    """The steps are writes, TRUNCATE, batches that a reader applies in its snapshot, and batches that come again."""
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
     steps = changes.Schedule(dsn, random.Random(20), SESSIONS).run(20)
     assert {name for step in steps for name in re.findall(r'^do .-> "(\w+)"', step)} >= {

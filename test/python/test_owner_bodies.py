@@ -24,7 +24,7 @@ DEPENDS = (r"\\", r"(?:=|<>)\s*NULL\b", r"\bNULL\s*(?:=|<>)", r"'\{[^':]*NULL", 
 def test_what_callers_can_execute_is_parsed_the_same_under_every_setting(cluster: Cluster) -> None:
     """A caller could execute such a function under other settings.
 
-    The plans that this leaves would be used for the owner.
+    The session would later use the cached plans of this call for the owner.
     """
     with connect(cluster.dsn) as connection:
         functions = connection.execute(EXECUTABLE.encode()).fetchall()

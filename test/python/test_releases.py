@@ -100,7 +100,7 @@ def test_updates_keep_the_rules_of_install_scripts(tree: Path, rule: Callable[[s
 
 
 def test_updates_replace_only_what_is_there(tree: Path) -> None:
-    """For a new function, OR REPLACE could replace a function of another role, and leave it to that role."""
+    """For a new function, OR REPLACE could replace a function of another role, which would still own the function."""
     for folder in (ROOT, tree):
         for path in (folder / "sql" / "update").glob("inorder--*.sql"):
             before, _, _ = path.stem.removeprefix("inorder--").partition("--")

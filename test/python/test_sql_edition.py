@@ -25,7 +25,7 @@ from sql_edition import (
     script,
 )
 
-# Functions that execute a text other than a query over a user's table, each with that text.
+# Functions that execute SQL text other than a query over a user's table, each with a description of the text.
 OTHER_TEXTS = {
     "force_commit": "a cursor over a setting, and CLOSE",
     "make_durable": "a function of the server that older ones do not have",

@@ -215,7 +215,7 @@ def test_a_cursor_is_short(cluster: Cluster, template: str) -> None:
 
 
 def length(connection: Connection, start: str, number: int, apart: int) -> int:
-    """The length of a cursor of a position with so many open transactions, whose IDs differ by at most ``apart``."""
+    """The length of a cursor of a position with ``number`` open transactions, with IDs at most ``apart`` apart."""
     chosen = random.Random(number)
     numbers = list(accumulate([987654321, *(chosen.randint(2, apart) for _ in range(number))]))
     ranges = [f"[{first + 1},{last})" for first, last in pairwise([-1, *numbers])]

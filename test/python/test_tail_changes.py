@@ -207,7 +207,7 @@ CONFLICTS = ("40001", "40P01")
 
 
 def failing(connection: Connection, table: str, code: str, times: int) -> None:
-    """Let so many changes of a state table fail, as after a conflict with another session."""
+    """Let this number of changes of a state table fail, as after a conflict with another session."""
     connection.execute(FAILING.format(table=table, code=code, times=times).encode())
 
 

@@ -1,5 +1,5 @@
--- exact_count equals count(*) in the same snapshot, wherever it is called. feed_enable() warns of deleted and updated
--- rows, which statistics report some time later.
+-- exact_count equals count(*) in the same snapshot, wherever it is called. Statistics are off: otherwise feed_enable()
+-- would warn of deleted and updated rows, but only in some runs.
 SET track_counts = off;
 \set SHOW_CONTEXT never
 CREATE FUNCTION same(name text DEFAULT 'counted') RETURNS text LANGUAGE plpgsql STABLE AS $$

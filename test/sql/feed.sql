@@ -1,4 +1,4 @@
--- feed_enable() warns of deleted and updated rows, which statistics report some time later.
+-- Statistics are off: otherwise feed_enable() would warn of deleted and updated rows, but only in some runs.
 SET track_counts = off;
 \set SHOW_CONTEXT never
 -- Feeds deliver every committed row exactly once, from each form of table.

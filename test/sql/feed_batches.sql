@@ -54,8 +54,8 @@ SELECT number FROM feed_take_batch('f', 'b', 2);
 -- A dead batch is tried again.
 SELECT * FROM feed_retry_batch('f', :c);
 SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
--- A worker that asks again within the lease keeps its batch, which is the same try. If the lease has expired, the
--- worker may have crashed: asking again is another try, and after too many tries the batch is dead.
+-- A worker that asks again within the lease keeps its batch, and this does not count as another try. If the lease has
+-- expired, the worker may have crashed: asking again is another try, and after too many tries the batch is dead.
 SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
 UPDATE inorder_internal.worker_batch SET tried = now();
 SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);

@@ -1,6 +1,6 @@
 -- A feed belongs to a role by the OID of the role. Another role with the same name does not own the feed. After a
--- restore, another role with the same OID does not own the feed either. feed_enable() warns of deleted and updated
--- rows, which statistics report some time later.
+-- restore, another role with the same OID does not own the feed either. Statistics are off: otherwise feed_enable()
+-- would warn of deleted and updated rows, but only in some runs.
 SET track_counts = off;
 CREATE ROLE inorder_a;
 CREATE ROLE "inorder 'B"" %s";

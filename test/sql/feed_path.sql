@@ -1,6 +1,6 @@
 -- Name resolution: the statement of feed_apply() runs with the caller's privileges and search_path. Functions that read
--- for the caller, or run as the owner of the state, find the server's own objects. feed_enable() warns of deleted and
--- updated rows, which statistics report some time later.
+-- for the caller, or run as the owner of the state, find the server's own objects. Statistics are off: otherwise
+-- feed_enable() would warn of deleted and updated rows, but only in some runs.
 SET track_counts = off;
 CREATE ROLE inorder_reader;
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);

@@ -1,5 +1,5 @@
--- The privileges that each action needs. No code runs with the privileges of another role. feed_enable() warns of
--- deleted and updated rows, which statistics report some time later.
+-- The privileges that each action needs. No code runs with the privileges of another role. Statistics are off:
+-- otherwise feed_enable() would warn of deleted and updated rows, but only in some runs.
 SET track_counts = off;
 CREATE ROLE inorder_owner;
 CREATE ROLE inorder_member IN ROLE inorder_owner;

@@ -1,5 +1,5 @@
 -- The guard: a row has the number of the transaction that inserts it, and keeps this number, however it is inserted.
--- feed_enable() warns of deleted and updated rows, which statistics report some time later.
+-- Statistics are off: otherwise feed_enable() would warn of deleted and updated rows, but only in some runs.
 SET track_counts = off;
 CREATE FUNCTION refused(statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE

@@ -10,7 +10,7 @@ CREATE INDEX ON d (id);
 CREATE TABLE d1 PARTITION OF d FOR VALUES FROM (0) TO (30);
 CREATE TABLE d2 PARTITION OF d DEFAULT;
 SELECT feed_enable(t) FROM unnest('{a,b,c,d}'::regclass[]) AS t;
--- A text without numbers, including those of transactions that other sessions have open.
+-- Masks the numbers in a text, and removes further ranges, which open transactions of other sessions cause.
 CREATE FUNCTION masked(text) RETURNS text LANGUAGE sql RETURN regexp_replace(regexp_replace($1, '[0-9a-f]{8}-[0-9a-f-]+|[0-9]{3,}', '#', 'g'), '(,\[#,#\))+', '', 'g');
 -- Sixty transactions with one row each, and one transaction with 300 rows in the middle.
 CREATE PROCEDURE fill(relation regclass) LANGUAGE plpgsql AS $$
@@ -73,8 +73,8 @@ INSERT INTO long SELECT FROM generate_series(1, 300);
 INSERT INTO placed (n) SELECT generate_series(1, 300);
 INSERT INTO placed (n) SELECT generate_series(301, 600);
 SELECT t, s.* FROM unnest('{long,placed}'::regclass[]) AS t, reader_next_batch(t, reader_start(t)) AS batch, part_sizes(t, batch, 2) AS s;
--- A batch whose order its numbers do not show: a transaction that ended late is cut after transactions with higher
--- numbers.
+-- A batch whose rows are not in the order of their numbers: it ends inside a transaction that ended late, after
+-- transactions with higher numbers.
 SELECT (f).transactions IS NOT NULL AS made FROM (SELECT reader_batch_between(ROW(1, '{[0,5)}', 9, '{1}', NULL, NULL, NULL)::feed_position, ROW(1, '{[0,5),[6,20)}', 5, '{7}', NULL, NULL, NULL)::feed_position) AS f) AS b;
 -- With an order column: inside a set, or from set to set.
 CREATE TABLE e (xact bigint NOT NULL DEFAULT xact_id(), seq bigint PRIMARY KEY);

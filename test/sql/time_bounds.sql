@@ -76,7 +76,7 @@ EXPLAIN (COSTS OFF) EXECUTE pruned('2026-03-01');
 RESET plan_cache_mode;
 DROP TABLE parts;
 
--- At the borders, the operators agree with the definition, rewritten or not: for keys around each microsecond, and for
+-- The operators agree with the definition, whether they are rewritten or not, for keys around each microsecond and for
 -- times outside the range of keys.
 CREATE TABLE m AS SELECT moment::timestamptz FROM unnest(ARRAY['-infinity', '4713-01-01 BC', '1582-10-14 23:59:59.999999+00', '1582-10-15 00:00:00+00',
     '1582-10-15 00:00:00.000001+00', '1969-12-31 23:59:59.999999+00', '1970-01-01 00:00:00+00', '1970-01-01 00:00:00.000001+00',

@@ -1,8 +1,8 @@
 -- uuid_time_nextval: (Unix seconds / interval_length) mod interval_count.
 --
--- The clock goes on between two readings, so a key is checked to lie between
--- the blocks of a moment before and a moment after. The kernel's coarse clock,
--- which the function reads, may be 10 ms behind the precise one.
+-- The clock advances between two readings. The test therefore checks that a key is between the block of an earlier
+-- reading and the block of a later one. The kernel's coarse clock, which the function reads, may be 10 ms behind the
+-- precise one.
 CREATE FUNCTION block_at(moment timestamptz, length int, count int) RETURNS bigint LANGUAGE sql AS $$
     SELECT mod(floor(extract(epoch FROM moment) / length), count)::bigint
 $$;

@@ -1,4 +1,4 @@
--- A feed_read() for tests of both editions: with it the SQL edition has the function of the C extension that they call.
+-- A feed_read() for tests of both editions: the SQL edition itself does not have this function of the C extension.
 CREATE OR REPLACE FUNCTION @extschema@.feed_read(
     name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
 )

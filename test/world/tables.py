@@ -7,7 +7,7 @@ CALM = ("s_uuid", "s_generated", "s_number", "s_bare", "s_parts")
 # Tables to which their owner applies every form of ALTER TABLE and similar commands.
 RESTLESS = ("r_uuid", "r_generated", "r_keyed", "r_parts")
 TABLES = CALM + RESTLESS
-# Tables in which nothing, or not always the same column, distinguishes the rows of a transaction.
+# Tables without a key, or whose key changes: the order of the rows of one transaction is not defined.
 UNORDERED = ("s_bare", "r_keyed")
 ROWS_BEFORE = 300
 # Columns whose values are drawn from a sequence when a row is written. Readers may request the rows in this order. The

@@ -62,7 +62,7 @@ def run(session: Session, oid: int, values: Values, form: int, shown: str) -> Ou
 
 
 def call(rng: random.Random, session: Session, calls: Calls, oracles: Oracles) -> Outcome:
-    """Call any function: with values like those of a statement, as text, or with random bytes, in binary."""
+    """Call any function: in text format with values as in statements, or in binary format with random bytes."""
     function = rng.choice(calls.catalogue.functions)
     form = rng.choice((TEXT, TEXT, TEXT, BINARY))
     values: Values = [binary.value(rng) for _ in function.types]

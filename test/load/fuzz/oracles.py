@@ -10,7 +10,7 @@ from load.fuzz.settings import WATCHED
 from load.fuzz.world import World
 
 SLOW_SECONDS = 2.0
-TIMED_OUT_SECONDS = 0.9  # a timeout after a longer time means that the call was slow: 1 ms or 20 ms are set on purpose
+TIMED_OUT_SECONDS = 0.9  # after this time the call was slow: timeouts set on purpose are shorter
 # Internal errors that the server itself raises for actions of a role on its own objects: the beginning of the
 # statement, and the message with its source.
 INTERNAL_ALLOWED = (

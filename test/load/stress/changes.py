@@ -29,7 +29,7 @@ FEEDS = ("whole", "pieces", "outside", "workers")
 LAZY = SETTINGS | UNFLUSHED | {"synchronous_commit": "off"}
 CYCLE_SECONDS, BETWEEN_SECONDS = 1.0, 0.05
 CHECKED_KEYS = ("area", "id")
-WHOLE = ("whole", "kept")  # ways of readers whose copy equals the table after each batch
+WHOLE = ("whole", "kept")  # with these ways to read, the copy equals the table after each batch
 READS = "query ~ 'feed_|changes_batch'"
 
 
@@ -200,7 +200,7 @@ def settle(run: Reading, readers: list[Reader]) -> None:
         for reader in readers:
             while reader.take(connection, rng):
                 pass
-        for reader in readers:  # a worker may have had a batch of a copy that several workers share
+        for reader in readers:  # only now: workers that share a copy may have taken each other's batches
             if reader.copy.rows != reader.copy.table_now(connection):
                 run.faults.append(f"the copy of {reader.feed} differs from the table")
 

@@ -24,7 +24,7 @@ KEYED = "r_keyed"
 
 @dataclass(frozen=True)
 class Event:
-    """Rows that were delivered, or taken back because they come again; ``number`` identifies their poll in s_polls."""
+    """Rows that were delivered, or that are taken back because they come again; ``number``: their poll in s_polls."""
 
     reader: str
     number: int | None
@@ -275,7 +275,7 @@ def of_transaction(connection: Connection, number: int) -> set[int]:
 def leave_transaction(
     connection: Connection, reader: Reader, owner: str | None, delivered: set[int], skip: bool
 ) -> Repair:
-    """Move a feed out of a transaction of a table whose key has changed: before its beginning, or after its end.
+    """Move a feed whose position is inside a transaction before or after it, because the key has changed.
 
     The first feed_seek(), in the caller's transaction, locks the feed; its committed state therefore stays unchanged.
     """
@@ -298,6 +298,6 @@ def leave_transaction(
 
 
 def outside(connection: Connection, delivered: set[int], position: str) -> frozenset[int]:
-    """Rows that come again: those of the partial transaction, and of the one where an unfinished batch begins."""
+    """Delivered rows that come again: of the partial transaction, or of that in which an unfinished batch begins."""
     query = f"SELECT token FROM {KEYED} WHERE token = ANY (%s) AND NOT xact <@ %s::int8multirange"
     return frozenset(numbers(connection, query, list(delivered), position))

@@ -157,7 +157,7 @@ def time_passes(world: World, stage: Stage, seconds: float, held: dict[str, list
     world.broken.wait(max(0.0, began + seconds - time.monotonic()))
     deadline = time.monotonic() + PATIENCE_SECONDS
     while world.checks < LEAST_CHECKS and time.monotonic() < deadline and not world.broken.wait(0.1):
-        continue  # on a slow machine
+        continue  # a slow machine needs more time for the checks
 
 
 def compare_all(world: World, readers: Sequence[Reader]) -> None:

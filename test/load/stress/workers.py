@@ -63,7 +63,7 @@ class Worker(Batched):
         if self.crash():
             return None
         self.end(table, number, "SELECT feed_finish_batch(%s, %s, %s)", token, is_short)
-        return len(tokens) or None  # as TwoStep
+        return len(tokens) or None  # as in TwoStep
 
     def ask(self, table: str, lease: str) -> tuple[int, int] | None:
         """Number and token; zeros if there is nothing new, None after a crash."""

@@ -18,7 +18,7 @@ from world.world import World
 from world.writers import Draft, Writer
 
 TABLE = "s_number"
-MOST_ROWS, BATCH_ROWS = 3, 4  # at most so many rows in a statement, and in a batch
+MOST_ROWS, BATCH_ROWS = 3, 4  # most rows of a statement, and of a batch
 STATEMENTS = 4  # number of statements between two polls, by all writers together
 ASK = """
 SELECT inorder_internal.ended_everywhere(0)::text, batch::text, (batch).transactions::text,
