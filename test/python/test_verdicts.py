@@ -81,7 +81,7 @@ def test_wal_decides_which_key_where_noise_hides_the_speed() -> None:
         assert "sequence" not in verdict.figures
         noisy = spread == 2.0
         assert ("too noisy to compare" if noisy else "% lower") in verdict.figures
-        scattered = r"The WAL determines this answer.*vary too much. To detect a difference of 10 %, use "
+        scattered = r"The WAL determines this answer.*vary too much to decide. To detect a difference of 10 %, use "
         assert bool(re.match(scattered, verdict.sure)) == noisy
         assert {bar.text.partition(" ")[2] for bar in verdict.bars} == {"B WAL/row" if noisy else "inserts/s"}
 

@@ -236,7 +236,7 @@ def to_decide(ratio: Estimate, ratios: Mapping[int, float]) -> str:
     >>> to_decide(Estimate(0.9, 0.8, 1.0, 3), {})
     '3 rounds are too few to decide. Repeat with --rounds 6.'
     >>> to_decide(Estimate(1.0, 0.5, 2.0, 6), {n: 1.0 + n % 2 / 5 for n in range(6)})
-    'the figures of 6 rounds vary too much. To detect a difference of 10 %, use --rounds 33.'
+    'the figures of 6 rounds vary too much to decide. To detect a difference of 10 %, use --rounds 33.'
     """
     if ratio.rounds < LEAST_ROUNDS:
         return too_few(ratio.rounds)
@@ -244,7 +244,7 @@ def to_decide(ratio: Estimate, ratios: Mapping[int, float]) -> str:
         return f"{ratio.rounds} rounds give an interval of 95 % or more."
     middle = log(ratio.median)
     needed = rounds_for(tuple(log(value) - middle for value in ratios.values() if value > 0))
-    return f"the figures of {ratio.rounds} rounds vary too much. {to_detect(needed)}"
+    return f"the figures of {ratio.rounds} rounds vary too much to decide. {to_detect(needed)}"
 
 
 def too_few(rounds: int) -> str:
