@@ -137,7 +137,7 @@ def advised(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.mark.server
-def test_what_is_planted_is_found_and_nothing_else(advised: Advised) -> None:
+def test_planted_faults_are_found_and_nothing_else(advised: Advised) -> None:
     data = advised.found()
     assert pairs(data) == EXPECTED, data
     assert [finding["table"] for finding in data["leave"]] == ['"app"."heavy"']
@@ -151,7 +151,7 @@ def test_what_is_planted_is_found_and_nothing_else(advised: Advised) -> None:
 
 
 @pytest.mark.server
-def test_remedies_can_be_run_and_commands_too(advised: Advised) -> None:
+def test_remedies_and_commands_can_be_run(advised: Advised) -> None:
     """Apply the remedies to a copy, in the order of the advice, including the statements that feed_prepare returns."""
     findings = advised.found()["findings"]
     with advised.session("bare") as admin:
@@ -191,7 +191,7 @@ SEEN = {
 
 @pytest.mark.server
 @pytest.mark.parametrize("role", SEEN)
-def test_a_role_without_rights_is_shown_what_it_does_not_see(advised: Advised, role: str) -> None:
+def test_a_role_without_rights_is_told_what_it_cannot_see(advised: Advised, role: str) -> None:
     data = advised.found(role=role)
     assert {finding["id"] for finding in data["findings"]} == SEEN[role] and pairs(data) < EXPECTED
     unseen = "\n".join(data["not_seen"])
@@ -201,7 +201,7 @@ def test_a_role_without_rights_is_shown_what_it_does_not_see(advised: Advised, r
 @pytest.mark.server
 @pytest.mark.skipif(TESTED != "c", reason="installs the C extension")
 @pytest.mark.parametrize(("install", "code"), [("CREATE EXTENSION inorder", 2), (INSTALL, 0)])
-def test_a_superuser_can_use_what_the_advice_installs_for_another(advised: Advised, install: str, code: int) -> None:
+def test_a_superuser_can_use_an_extension_installed_as_advised(advised: Advised, install: str, code: int) -> None:
     """The schema ``public`` belongs to the owner of the database, whom a superuser does not trust."""
     with advised.session("bare") as admin:
         run(admin, "DROP DATABASE IF EXISTS theirs", "CREATE DATABASE theirs OWNER watcher")
@@ -213,7 +213,7 @@ def test_a_superuser_can_use_what_the_advice_installs_for_another(advised: Advis
 
 
 @pytest.mark.server
-def test_a_table_without_statistics_is_sampled_if_that_is_wanted(advised: Advised) -> None:
+def test_a_table_without_statistics_is_sampled_on_request(advised: Advised) -> None:
     with advised.session() as admin:
         run(admin, "CREATE TABLE app.made (id uuid PRIMARY KEY)",
                 "INSERT INTO app.made SELECT gen_random_uuid() FROM generate_series(1, 50000)", "VACUUM app.made",
@@ -240,7 +240,7 @@ def test_a_table_without_statistics_is_sampled_if_that_is_wanted(advised: Advise
 
 
 @pytest.mark.server
-def test_nothing_is_found_where_nothing_is(advised: Advised, server: Installation) -> None:
+def test_a_database_without_faults_has_no_findings(advised: Advised, server: Installation) -> None:
     environment = advised.cluster.environment() | {"PGDATABASE": "bare", "PGUSER": "postgres"}
     data = advised.found(database="bare")
     assert (data["findings"], data["leave"]) == ([], [])
@@ -331,7 +331,7 @@ def locking(dsn: str, mode: str) -> Iterator[tuple[Callable[[], None], list[str]
     ("mode", "sampled", "refused"),
     [("ACCESS EXCLUSIVE", False, set()), ("ROW EXCLUSIVE", True, set()), ("ACCESS EXCLUSIVE", True, {"unseen"})],
 )
-def test_nobody_waits_for_it(advised: Advised, mode: str, sampled: bool, refused: set[str]) -> None:
+def test_no_session_waits_for_the_advice(advised: Advised, mode: str, sampled: bool, refused: set[str]) -> None:
     """A transaction of inorder advise locks only the catalog and, with --sample, the table that it reads."""
     dsn = f"{advised.cluster.dsn} dbname=planted"
     with advised.session() as admin:
@@ -350,7 +350,7 @@ def test_nobody_waits_for_it(advised: Advised, mode: str, sampled: bool, refused
 
 
 @pytest.mark.server
-def test_on_a_standby_what_only_the_primary_counts_is_not_seen(advised: Advised) -> None:
+def test_on_a_standby_counters_of_the_primary_are_not_seen(advised: Advised) -> None:
     """Transactions of the advice do not delay the replay of a lock: the lock is replayed while they are open."""
     with Standby(advised.cluster) as standby:
         standby.start({"shared_preload_libraries": "pg_stat_statements"})
@@ -371,7 +371,7 @@ def test_on_a_standby_what_only_the_primary_counts_is_not_seen(advised: Advised)
 
 
 @pytest.mark.server
-def test_it_waits_for_nobody(advised: Advised) -> None:
+def test_the_advice_waits_for_no_session(advised: Advised) -> None:
     """Another session changes one table, and locks two others in the strongest mode."""
     with advised.session() as owner, owner.transaction():
         run(owner, "ALTER TABLE app.orders ADD COLUMN more int", "LOCK TABLE app.outbox, app.numbers")
@@ -452,7 +452,7 @@ def test_a_hostile_database_runs_nothing_and_is_shown_as_text(advised: Advised) 
 
 
 @pytest.mark.server
-def test_statements_are_not_read_where_another_role_could_replace_them(advised: Advised) -> None:
+def test_statements_are_not_read_from_a_replaceable_view(advised: Advised) -> None:
     """The view is in the schema ``public`` of a database of another role.
 
     The hint has statements that move the view.
@@ -508,7 +508,7 @@ def test_each_finding_has_its_words_and_its_section() -> None:
 BARE = Load(10e6, 60_000, 0, 100, 0, 0, 0, 0, (), 2**40, 300)
 
 
-def test_the_key_has_a_smaller_share_the_more_else_is_written() -> None:
+def test_the_share_of_the_key_falls_with_other_writes() -> None:
     """The key's share of the WAL is largest for inserts alone.
 
     With five more indexes and as many updates, the share is almost zero.
@@ -529,6 +529,6 @@ def test_partitions_add_up() -> None:
 
 @pytest.mark.server
 @pytest.mark.parametrize("name", UNLIKE)
-def test_what_is_saved_if_the_advice_is_followed(advised: Advised, name: str) -> None:
+def test_following_the_advice_saves_what_it_predicts(advised: Advised, name: str) -> None:
     outcomes = list(followed(advised.cluster, name, 300_000, 20_000))
     assert [outcome for outcome in outcomes if not outcome.holds] == [] and len(outcomes) == 2

@@ -39,7 +39,7 @@ def without(facts: Facts) -> Facts:
     )
 
 
-def test_an_update_without_page_images_is_of_a_new_row() -> None:
+def test_updates_without_page_images_are_of_new_rows() -> None:
     """Updates change only new rows, so the range of the cost is narrow enough for a verdict."""
     (finding,), left = advised(recorded_facts())
     assert (finding.id, finding.table, left) == ("random-key", ORDERS, [])
@@ -47,14 +47,14 @@ def test_an_update_without_page_images_is_of_a_new_row() -> None:
     assert "0.00 page images for each row that UPDATE changed" in [fact.what for fact in finding.evidence]
 
 
-def test_an_update_with_an_image_for_each_row_is_of_rows_of_any_age() -> None:
+def test_updates_with_an_image_for_each_row_are_of_rows_of_any_age() -> None:
     findings, (left,) = advised(with_images(recorded_facts(), 0.9))
     assert findings == [] and not left.undecided
     assert left.why == "the key costs little: ordered keys would save 13 % of the table's WAL"
 
 
 @pytest.mark.parametrize("sees_all", [True, False])
-def test_it_is_undecided_where_the_threshold_is_within_the_range(sees_all: bool) -> None:
+def test_there_is_no_verdict_if_the_threshold_is_within_the_range(sees_all: bool) -> None:
     facts = recorded_facts()
     facts = without(facts) if sees_all else replace(facts, server=replace(facts.server, sees_all=False))
     findings, (left,) = advised(facts)

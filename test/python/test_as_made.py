@@ -124,7 +124,7 @@ def messages(place: Place, owner: Connection, change: Callable[[], None]) -> tup
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_read_refuses_what_the_queries_refuse(place: Place, kind: str) -> None:
+def test_a_read_refuses_each_table_that_the_queries_refuse(place: Place, kind: str) -> None:
     owner = make(place, kind)
     changes = {change: partial(run, owner, *change.split("; ")) for change in CHANGES}
     changes |= {f"+{change}": partial(change_below_guard, owner, change) for change in CHANGES_BELOW_GUARD}
@@ -144,7 +144,7 @@ def test_a_read_refuses_what_the_queries_refuse(place: Place, kind: str) -> None
         "x bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, y uuid PRIMARY KEY",
     ],
 )  # fmt: skip
-def test_the_members_are_those_of_the_queries(place: Place, keys: str) -> None:
+def test_the_members_are_those_that_the_queries_find(place: Place, keys: str) -> None:
     """The bytes are compared, as in each read, because queries may describe the table in another isolation level."""
     owner = place.session()
     run(owner, f"CREATE TABLE t ({keys})", "CREATE INDEX ON t (x)", "SELECT feed_enable('t')")

@@ -127,7 +127,7 @@ def plant(mallory: Connection, schema: str) -> None:
 
 
 @pytest.mark.parametrize("installer", ["mallory", "postgres"])
-def test_what_is_planted_before_installation_is_never_called(dsn: str, mallory: Connection, installer: str) -> None:
+def test_objects_planted_before_installation_are_never_called(dsn: str, mallory: Connection, installer: str) -> None:
     run(mallory, ATTACK, "CREATE SCHEMA x", PLANT)
     plant(mallory, "x")
     with connect(f"{dsn} user={installer}") as connection:
@@ -160,7 +160,7 @@ def use_again(dsn: str, path: str) -> None:
         run(session, f"SET search_path = {path}", *(s for s in statements if s.startswith("SELECT")))
 
 
-def test_what_is_planted_after_installation_is_never_called(dsn: str, mallory: Connection) -> None:
+def test_objects_planted_after_installation_are_never_called(dsn: str, mallory: Connection) -> None:
     run(mallory, ATTACK, "CREATE SCHEMA x", PLANT)
     with connect(dsn) as admin:
         run(admin, "CREATE EXTENSION inorder SCHEMA x")

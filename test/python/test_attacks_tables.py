@@ -203,7 +203,7 @@ OTHER_TEXTS = (
 
 
 @pytest.mark.skipif(TESTED != "c", reason="without C the text is run by the role that made it")
-def test_a_text_over_anything_but_its_table_is_not_run(dsn: str) -> None:
+def test_a_query_text_runs_only_over_its_own_table(dsn: str) -> None:
     """The query is examined after it was parsed and before it is planned: names may lead to other objects by then."""
     with connect(f"{dsn} user=mallory") as mallory:
         run(mallory, *TABLES["nothing hostile"].format(feeds=";\n".join(FEEDS)).split(";\n"))
@@ -219,7 +219,7 @@ def test_a_text_over_anything_but_its_table_is_not_run(dsn: str) -> None:
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("table", TABLES)
-def test_nothing_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:
+def test_no_code_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory:
         run(mallory, CONSTANT, "GRANT USAGE ON SCHEMA evil TO PUBLIC")
         run(mallory, *TABLES[table].format(feeds=";\n".join(FEEDS)).split(";\n"))
@@ -258,7 +258,7 @@ CONSTANTS = {
 
 
 @pytest.mark.parametrize("made", CONSTANTS)
-def test_nothing_of_a_table_is_evaluated_as_the_owner_of_the_state(dsn: str, made: str) -> None:
+def test_no_expression_of_a_table_is_evaluated_as_the_owner_of_the_state(dsn: str, made: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory:
         run(mallory, ONE, *CONSTANTS[made], "INSERT INTO evil.t (n) VALUES (1), (2)", *FEEDS)
     start = "reader_start('evil.t')"
@@ -344,7 +344,7 @@ def test_a_partition_key_that_the_snapshot_does_not_see_is_evaluated_as_the_read
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("read", OF_NEW_PARTITIONS)
-def test_a_partition_key_that_comes_while_a_lock_is_waited_for_is_evaluated_as_the_reader(dsn: str, read: str) -> None:
+def test_a_partition_key_added_during_a_wait_is_evaluated_as_the_reader(dsn: str, read: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=bob") as bob:
         read_partitions(mallory, bob)
         run(mallory, "BEGIN", *attachment("LIST ((n + evil.who(1)))"))
@@ -361,7 +361,7 @@ PLANNED = ("CREATE INDEX ON evil.t (n) WHERE n >= evil.one(1)", "CREATE INDEX ON
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("index", PLANNED)
-def test_a_reader_runs_what_a_plain_select_runs(dsn: str, index: str) -> None:
+def test_a_reader_runs_only_the_code_that_a_plain_select_runs(dsn: str, index: str) -> None:
     """The planner simplifies expressions of indexes as the role that reads, as documented. Nothing else is run."""
     with connect(f"{dsn} user=mallory") as mallory:
         run(mallory, ONE, EVENTS.format(name="evil.t"), index, "INSERT INTO evil.t (n) VALUES (1)")
@@ -453,7 +453,7 @@ def by_number(oid: object, schema: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("other", OTHERS)
-def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other: str) -> None:
+def test_a_schema_renamed_during_a_call_leads_to_no_other_object(dsn: str, other: str) -> None:
     swap = ("BEGIN", "ALTER SCHEMA front RENAME TO middle", "ALTER SCHEMA back RENAME TO front",
             "ALTER SCHEMA middle RENAME TO back", "COMMIT")  # fmt: skip
     with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:
@@ -480,7 +480,7 @@ def test_a_schema_that_changes_its_name_meanwhile_leads_nowhere(dsn: str, other:
 
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
-def test_a_lock_that_waited_is_on_the_table(dsn: str) -> None:
+def test_a_lock_taken_after_a_wait_is_on_the_table(dsn: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=mallory") as swapper, connect(dsn) as admin:
         for schema in ("front", "back"):
             run(mallory, f"CREATE SCHEMA {schema}", EVENTS.format(name=f"{schema}.t"))
@@ -525,7 +525,7 @@ def springs(mallory: Connection, reader: Connection, statement: str) -> bool:
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("impostor", IMPOSTORS)
-def test_a_text_that_was_made_for_a_table_reads_no_other(dsn: str, impostor: str) -> None:
+def test_a_query_text_made_for_a_table_reads_no_other_table(dsn: str, impostor: str) -> None:
     role = " user=bob" if impostor == "a policy" else ""  # policies do not apply to a superuser
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn}{role}") as reader:
         run(mallory, "CREATE SCHEMA front", EVENTS.format(name="front.t"), "SELECT feed_enable('front.t')")
@@ -579,7 +579,7 @@ def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str, supe
         run(admin, "ALTER ROLE mallory NOSUPERUSER")
 
 
-def test_a_policy_on_a_partition_does_not_run_as_who_waits_for_it(dsn: str) -> None:
+def test_a_policy_on_a_partition_does_not_run_as_the_role_that_waits_for_it(dsn: str) -> None:
     """A policy of the partition is ignored in reads of the table.
 
     A call that reads the partition itself must not run the policy.
@@ -613,7 +613,7 @@ def test_the_view_feeds_plans_nothing(dsn: str) -> None:
             assert value(looker, "SELECT backlog_rows > 0 FROM feeds") is (None if TESTED == "sql" else True)
 
 
-def test_a_guest_can_put_nothing_into_the_state(attacked: Cluster) -> None:
+def test_a_role_without_privileges_cannot_write_the_state(attacked: Cluster) -> None:
     with database(attacked) as dsn:
         with connect(dsn) as admin:
             create(admin)
@@ -654,7 +654,7 @@ HAND_MADE = [
 ]
 
 
-def test_a_guard_made_by_hand_is_no_guard(dsn: str) -> None:
+def test_a_guard_created_by_hand_is_not_accepted(dsn: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory:
         mallory.prepare_threshold = None  # a prepared statement keeps the type of a table that is gone
         run(mallory, "SET search_path = evil, public")
@@ -729,7 +729,7 @@ def test_a_stranger_neither_moves_nor_locks_anything(alices: str) -> None:
         assert value(mallory, "SELECT count(*) FROM feeds") == 0
 
 
-def test_a_reader_moves_no_feed_but_his_own(alices: str) -> None:
+def test_a_reader_moves_no_feed_but_its_own(alices: str) -> None:
     with connect(f"{alices} user=alice") as alice, connect(f"{alices} user=bob") as bob:
         run(alice, "GRANT USAGE ON SCHEMA alice TO bob", "GRANT SELECT ON alice.t TO bob")
         run(bob, "SELECT feed_create('a', 'alice.t')")
@@ -795,7 +795,7 @@ def test_nobody_waits_for_the_owner_of_another_table(alices: str, off: str) -> N
         run(mallory, "ROLLBACK")
 
 
-def test_pg_monitor_sees_state_and_moves_nothing(alices: str) -> None:
+def test_pg_monitor_sees_the_state_and_moves_no_feed(alices: str) -> None:
     with connect(f"{alices} user=alice") as alice, connect(f"{alices} user=monitor") as monitor:
         run(alice, "SELECT * FROM feed_read('a', null::alice.t, 1)")
         key = str(value(alice, "SELECT min(id::text) FROM alice.t"))
@@ -862,7 +862,7 @@ ODD = [
 ]
 
 
-def test_no_owner_breaks_the_view_for_others(alices: str) -> None:
+def test_no_owner_breaks_the_view_feeds_for_other_roles(alices: str) -> None:
     with ExitStack() as stack:
         users = ("postgres", "alice", "mallory", "monitor", "bob")
         sessions = {user: stack.enter_context(connect(f"{alices} user={user}")) for user in users}
@@ -925,7 +925,7 @@ USE_AS_ALICE = (
 )
 
 
-def test_two_strangers_at_once_make_feeds(alices: str) -> None:
+def test_two_strangers_create_feeds_at_the_same_time(alices: str) -> None:
     """IDs are assigned under a lock, so that no role fails because of another role."""
     with connect(f"{alices} user=alice") as alice:
         run(alice, "GRANT USAGE ON SCHEMA alice TO PUBLIC", "GRANT SELECT ON alice.t TO PUBLIC")

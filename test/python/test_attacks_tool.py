@@ -98,7 +98,7 @@ PLANNED = (
 )  # fmt: skip
 
 
-def test_a_superuser_who_prepares_a_table_runs_nothing_of_its_owner(attacked: Cluster, tmp_path: Path) -> None:
+def test_a_superuser_who_prepares_a_table_runs_no_code_of_its_owner(attacked: Cluster, tmp_path: Path) -> None:
     """With the C extension, a superuser runs no code of the table's owner.
 
     In the SQL edition a superuser runs code of the owner: see docs/security.md.

@@ -187,7 +187,7 @@ def test_a_command_that_fails_is_an_error_with_its_words(tmp_path: Path) -> None
     assert tail.lines_of(tmp_path / "rows") == 1
 
 
-def test_the_time_of_a_start_is_taken_off_in_its_round() -> None:
+def test_the_time_of_a_start_is_subtracted_within_a_round() -> None:
     seconds = {
         (tail.JSON, tail.SAME_ORDER, 1): 1.75, (tail.JSON, "tail_7", 1): 3.0,
         (tail.start_of(tail.JSON), tail.AS_STORED, 1): 0.25, (tail.start_of(tail.JSON), "tail_8", 1): 1.0,
@@ -224,7 +224,7 @@ def test_all_rows_are_written_by_each_command(server: Installation) -> None:
 
 
 @pytest.mark.server
-def test_the_adapter_says_what_it_is_does_the_jobs_that_are_due_and_ends(cluster: Cluster, fresh: Connection) -> None:
+def test_the_adapter_describes_itself_processes_the_due_jobs_and_ends(cluster: Cluster, fresh: Connection) -> None:
     """The harness sets the pace: each line that it writes to stdin is a number of jobs."""
     environment = os.environ | {
         "DATABASE_URL": f"{cluster.dsn} dbname={fresh.info.dbname}", "PRODUCER_PACING": "harness",
@@ -255,7 +255,7 @@ def test_the_adapter_says_what_it_is_does_the_jobs_that_are_due_and_ends(cluster
     assert one_row(fresh, "SELECT count(*) FROM feed_batches") == (0,)
 
 
-def test_the_page_and_its_pictures_are_of_the_kept_run() -> None:
+def test_the_page_and_its_pictures_agree_with_the_kept_run() -> None:
     page, run = queues_page.PAGE.read_text(), queues_page.kept()
     assert with_parts(page, queues_page.parts(run)) == page
     for curve in queues_page.DRAWN:
@@ -264,7 +264,7 @@ def test_the_page_and_its_pictures_are_of_the_kept_run() -> None:
             assert drawn == (pictures.IMAGES / f"queues-{curve}-{theme}.svg").read_text()
 
 
-def test_the_table_is_of_the_kept_samples() -> None:
+def test_the_table_agrees_with_the_kept_samples() -> None:
     samples = price.load(ROOT / "docs" / "results" / "price-18.json.gz")
     rounds = {len(values) for kinds in samples.values() for kind in kinds.values() for values in kind.values()}
     assert samples.keys() == price.MEASUREMENTS.keys() and min(rounds) == max(rounds) >= 15
@@ -274,14 +274,14 @@ def test_the_table_is_of_the_kept_samples() -> None:
     assert "\n".join(price.table(samples)) in (ROOT / "docs" / "results" / "price-18.md").read_text()
 
 
-def test_the_table_of_counts_by_group_is_of_the_kept_samples() -> None:
+def test_the_table_of_counts_by_group_agrees_with_the_kept_samples() -> None:
     samples = json.loads(gzip.decompress((ROOT / "docs" / "results" / "groups-18.json.gz").read_bytes()))
     assert min(len(values) for sides in samples.values() for values in sides.values()) >= 9
     assert "\n".join(groups.table(samples)) in (ROOT / "docs" / "results" / "groups-18.md").read_text()
 
 
 @pytest.mark.server
-def test_what_masks_cost_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cost_of_masks_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The masks are the view and the function of docs/mask.md."""
     monkeypatch.setattr(masks, "ROWS", 2000)
     try:
@@ -293,7 +293,7 @@ def test_what_masks_cost_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert all(float(line[26:]) > 0 for line in shown)
 
 
-def test_the_table_of_existing_tables_is_of_the_kept_samples() -> None:
+def test_the_table_of_existing_tables_agrees_with_the_kept_samples() -> None:
     samples = prepared.load_samples(ROOT / "docs" / "results" / "prepared-18.json.gz")
     page = (ROOT / "docs" / "results" / "prepared-18.md").read_text()
     assert "\n".join(prepared.table_of(samples)) in page
@@ -310,7 +310,7 @@ def test_existing_tables_are_measured(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 @pytest.mark.server
-def test_the_price_of_counts_by_group(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_of_counts_by_group_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """measured() compares each side with GROUP BY at the end. Ratios are relative to a table without counts."""
     few = tuple(text.replace("200000", "2000") for text in groups.FILL)
     for name, value in (("FILL", few), ("UNFOLDED", 20), ("LOAD", replace(groups.LOAD, clients=4, seconds=1))):

@@ -183,7 +183,7 @@ def test_nothing_is_captured_where_columns_were_renamed_or_dropped(world: World)
     assert world.captured() == []
 
 
-def test_what_is_captured_is_reported(world: World) -> None:
+def test_captured_names_are_reported(world: World) -> None:
     """Check the test itself: it reports names found before pg_catalog, and a closer operator found behind it."""
     world.run(OWNER, "SELECT count(*) FROM pg_class WHERE relkind = 'r'")
     world.run(READER, "SELECT FROM pg_catalog.pg_type WHERE typreceive != 0 AND false")

@@ -127,7 +127,7 @@ def test_every_text_of_a_function_is_read_under_a_path_of_its_own(catalog: Conne
     assert bare == (set(BARE) if is_sql(catalog) else set())
 
 
-def test_only_what_checks_itself_can_be_made_a_trigger_by_everybody(catalog: Connection) -> None:
+def test_everybody_can_use_only_trigger_functions_that_check_their_call(catalog: Connection) -> None:
     """Such trigger functions check how they are called: see test_attacks_tables.py, which creates the triggers."""
     triggers = names(
         catalog,
@@ -156,11 +156,11 @@ GRANTED = f"""
     WHERE o.schema IN {OURS} AND a.grantee = {{}} ORDER BY 1"""
 
 
-def test_default_privileges_give_a_stranger_nothing_of_ours(catalog: Connection) -> None:
+def test_default_privileges_give_a_stranger_no_right_on_our_objects(catalog: Connection) -> None:
     assert names(catalog, GRANTED.format("'made_stranger'::regrole")) == []
 
 
-def test_everybody_has_of_the_state_what_each_edition_says(catalog: Connection) -> None:
+def test_public_has_only_the_documented_privileges_on_the_state(catalog: Connection) -> None:
     """In the SQL edition PUBLIC has no privilege, because feed_admit() admits each role by name."""
     privileges = {
         name.partition(" ")[0] + " " + name.rpartition(" ")[2] for name in names(catalog, GRANTED.format("0"))
@@ -193,7 +193,7 @@ ATTACHED = f"""
     WHERE c.relnamespace::regnamespace::text IN {OURS} AND i.indexprs IS NOT NULL"""
 
 
-def test_nothing_of_others_hangs_on_the_state(catalog: Connection) -> None:
+def test_no_object_of_another_role_depends_on_the_state(catalog: Connection) -> None:
     assert names(catalog, ATTACHED) == []
     # Show that the query finds such objects.
     run(catalog, "BEGIN", "CREATE RULE r AS ON UPDATE TO inorder_internal.counted_table DO ALSO NOTHING",
@@ -211,7 +211,7 @@ OF_OUR_NAMES = """
     WHERE g.tgname LIKE '%inorder%' ORDER BY 1"""
 
 
-def test_triggers_of_our_names_are_ours(catalog: Connection) -> None:
+def test_triggers_with_our_names_are_ours(catalog: Connection) -> None:
     triggers = [name for name in names(catalog, OF_OUR_NAMES) if "_changes_" not in name]
     of_logs = {"check_marker", "check_writer"} if is_sql(catalog) else {"changes_trigger"}
     assert {name.rpartition(" ")[2] for name in triggers} == {"feed_guard"} | of_logs

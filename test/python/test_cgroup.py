@@ -65,7 +65,7 @@ def test_a_server_uses_no_more_than_its_limit(server: Installation, place: Paren
 
 
 @pytest.mark.server
-def test_measuring_takes_it_where_there_is_no_direct_io(server: Installation, place: Parent) -> None:
+def test_measurements_use_a_group_if_there_is_no_direct_io(server: Installation, place: Parent) -> None:
     small = Small(LEAST_BYTES)
     if server.has_direct_io:
         assert reading_method(server, small) != CGROUP
@@ -114,7 +114,7 @@ def test_a_page_cache_behind_shared_buffers(server: Installation, place: Parent)
             assert connection.execute("SELECT current_setting('debug_io_direct', true)").fetchone() in ((None,), ("",))
 
 
-def test_what_a_killed_process_has_left_is_removed(place: Parent) -> None:
+def test_groups_left_by_a_killed_process_are_removed(place: Parent) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     running = subprocess.Popen(["sleep", "60"])
@@ -130,14 +130,14 @@ def test_what_a_killed_process_has_left_is_removed(place: Parent) -> None:
         new.rmdir()
 
 
-def test_a_limit_that_cannot_be_is_an_error(place: Parent) -> None:
+def test_an_impossible_limit_is_an_error(place: Parent) -> None:
     with pytest.raises(InorderError, match="cannot limit memory to -2 bytes"):
         memory_limit(place, -2)
     assert not own_group(place).exists()
 
 
 @pytest.mark.server
-def test_a_disk_is_held_to_so_many_requests(server: Installation) -> None:
+def test_a_disk_is_limited_to_a_number_of_requests(server: Installation) -> None:
     small = Small(2**22, iops=3000)
     if not server.has_direct_io:
         with Cluster(server) as cluster, pytest.raises(InputError, match="--iops needs direct I/O"):
@@ -162,5 +162,5 @@ def test_a_disk_is_held_to_so_many_requests(server: Installation) -> None:
         assert not any("3000" in (group / file).read_text() for file, _ in cgroup.iops_files(where.version, None))
 
 
-def test_what_is_on_no_disk() -> None:
+def test_a_folder_that_is_on_no_disk() -> None:
     assert disk_of(Path("/proc")) is None

@@ -35,7 +35,7 @@ def refused(connection: Connection, query: str, *values: object) -> psycopg.erro
 
 @pytest.mark.editions
 @pytest.mark.parametrize("change", MADE_ANEW.values(), ids=list(MADE_ANEW))
-def test_a_position_goes_on_where_it_is_as_a_feed_does(fresh: Connection, change: tuple[str, ...]) -> None:
+def test_a_position_continues_where_it_is_like_a_feed(fresh: Connection, change: tuple[str, ...]) -> None:
     """A feed continues after changes that the owner made by functions of inorder.
 
     If the owner only disabled the guard, the feed is refused like the position.
@@ -95,7 +95,7 @@ def test_a_table_that_is_rewritten(fresh: Connection, other: Connection, rewrite
 
 
 @pytest.mark.editions
-def test_tail_goes_on_where_it_is(fresh: Connection, tail: Tail) -> None:
+def test_tail_continues_where_it_is(fresh: Connection, tail: Tail) -> None:
     whole = ("events", "--position", "p")
     insert(fresh, 2)
     assert numbers(tail(*whole)) == [1, 2]
@@ -119,7 +119,7 @@ READ = "SELECT reader_next_batch('t', reader_start('t'))"
 
 @pytest.mark.editions
 @pytest.mark.parametrize("index", ["(xact other_btree)", "USING brin (xact)", "(xact) WHERE xact >= 0"])
-def test_an_index_that_no_read_takes_is_not_accepted(fresh: Connection, index: str) -> None:
+def test_an_index_that_no_read_uses_is_not_accepted(fresh: Connection, index: str) -> None:
     """The statement in the HINT of the error creates the missing index."""
     run(fresh, CLASS, TABLE[0], f"CREATE INDEX of_others ON t {index}")
     for _ in range(2):

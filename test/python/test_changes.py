@@ -75,7 +75,7 @@ def test_the_copy_is_the_table(fresh: Connection, tables: tuple[str, ...], max_r
     assert len(copy.rows) == 5
 
 
-def test_cascades_and_other_roads_are_logged(fresh: Connection) -> None:
+def test_changes_by_cascades_and_by_other_means_are_logged(fresh: Connection) -> None:
     references = "REFERENCES above ON DELETE CASCADE ON UPDATE CASCADE"
     copy = prepare(
         fresh, "CREATE TABLE above (id int PRIMARY KEY)", "INSERT INTO above SELECT generate_series(1, 30)",
@@ -167,7 +167,7 @@ HARMLESS = (
 
 
 @pytest.mark.parametrize("statements", UNSEEN.values(), ids=list(UNSEEN))
-def test_what_no_trigger_sees_is_noticed(fresh: Connection, statements: tuple[str, ...]) -> None:
+def test_changes_that_no_trigger_sees_are_noticed(fresh: Connection, statements: tuple[str, ...]) -> None:
     copy = followed(fresh, *PARTS)
     run(fresh, *statements)
     # A read fails whether or not the log has new rows.
@@ -183,7 +183,7 @@ def test_what_no_trigger_sees_is_noticed(fresh: Connection, statements: tuple[st
     copy.follow(fresh)
 
 
-def test_what_changes_no_row_is_no_error(fresh: Connection) -> None:
+def test_statements_that_change_no_row_are_no_error(fresh: Connection) -> None:
     copy = followed(fresh, *PARTS)
     for number, statement in enumerate(HARMLESS):
         run(fresh, statement, f"UPDATE t SET note = '{number}' WHERE id = {number + 1}")
@@ -211,7 +211,7 @@ def test_rows_of_a_subscription_are_an_error(fresh: Connection) -> None:
 
 
 @pytest.mark.parametrize("other", ["other", "other, id"])
-def test_a_key_that_was_another_one_for_a_while(fresh: Connection, other: str) -> None:
+def test_a_key_that_was_replaced_for_a_while(fresh: Connection, other: str) -> None:
     """The log keeps the columns of the key that the table had when the feed was created.
 
     While the table has another key, reads fail.
@@ -277,7 +277,7 @@ def test_a_detached_partition_leaves_the_log_to_the_table(fresh: Connection) -> 
     assert value(fresh, "SELECT count(*) FROM low_changes WHERE op = 'D'") == 1
 
 
-def test_what_was_rolled_back_is_no_error(fresh: Connection) -> None:
+def test_changes_that_were_rolled_back_are_no_error(fresh: Connection) -> None:
     copy = prepare(fresh, *PARTS)
     for statement in ("SELECT changes_disable('t')", "SELECT changes_resync('t')", "ALTER TABLE t DISABLE TRIGGER ALL"):
         run(fresh, "BEGIN", statement, "ROLLBACK")
@@ -300,7 +300,7 @@ SWAP = (
 )  # fmt: skip
 
 
-def test_another_table_of_the_name_is_noticed(fresh: Connection) -> None:
+def test_another_table_with_the_name_is_noticed(fresh: Connection) -> None:
     copy = followed(fresh)
     run(fresh, *SWAP)
     assert state(fresh, READ) == GROUND
@@ -340,7 +340,7 @@ SEE = (
 )  # fmt: skip
 
 
-def test_who_owns_the_schema_cannot_replace_the_log(fresh: Connection, edition_name: str) -> None:
+def test_the_owner_of_the_schema_cannot_replace_the_log(fresh: Connection, edition_name: str) -> None:
     """The other table, which has the name of the log, gets no row, and its trigger is never run."""
     with roles(fresh, "changes_keeper", "changes_owner"):
         run(fresh, *SEE, "CREATE SCHEMA kept AUTHORIZATION changes_keeper",
@@ -380,7 +380,7 @@ def test_nobody_writes_into_a_log_by_the_trigger_of_another_table(fresh: Connect
 
 
 @pytest.mark.parametrize("road", ["table", "column", "view", "view of a view", "partition"])
-def test_who_may_write_into_the_table_writes_the_log(fresh: Connection, road: str) -> None:
+def test_each_role_that_may_write_into_the_table_writes_the_log(fresh: Connection, road: str) -> None:
     """The log gets the changes of a role that has no privilege on the log, in whichever way the role may write."""
     target = {"view": "v", "view of a view": "w", "partition": "low"}.get(road, "t")
     grant = "INSERT (id), UPDATE (note), SELECT (id), DELETE" if road == "column" else "INSERT, UPDATE, DELETE, SELECT"
@@ -399,7 +399,7 @@ def test_who_may_write_into_the_table_writes_the_log(fresh: Connection, road: st
 TAKE = "SELECT number FROM feed_take_batch('copy', 'w')"
 
 
-def test_what_strangers_may_write_into_a_log(fresh: Connection, edition_name: str) -> None:
+def test_rows_that_strangers_may_write_into_a_log(fresh: Connection, edition_name: str) -> None:
     """A view of the table gives a stranger no right on the log.
 
     In the SQL edition a writer can log any key, but no marker.
@@ -491,7 +491,7 @@ GIVEN_AWAY = {
 }  # fmt: skip
 
 
-def test_partitions_of_a_log_are_looked_at_again_when_they_change_only(
+def test_partitions_of_a_log_are_examined_again_only_when_they_change(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
     """To examine a thousand partitions in each statement would take most of its time."""
@@ -563,7 +563,9 @@ def test_a_writer_whose_name_needs_quotes(fresh: Connection) -> None:
 
 
 @pytest.mark.parametrize("kind", ["VIEW", "TEMP TABLE", "FOREIGN TABLE"])
-def test_what_is_no_table_for_all_is_no_log(fresh: Connection, other: Connection, edition_name: str, kind: str) -> None:
+def test_only_a_permanent_table_can_be_a_log(
+    fresh: Connection, other: Connection, edition_name: str, kind: str
+) -> None:
     """The trigger would write as into a plain table.
 
     A temporary table may be in the buffers of another session; a view or a foreign table has no storage.
@@ -586,7 +588,7 @@ def test_what_is_no_table_for_all_is_no_log(fresh: Connection, other: Connection
         assert state(session, "INSERT INTO t VALUES (1)") == GROUND
 
 
-def test_writers_go_on_where_the_log_has_no_guard(fresh: Connection) -> None:
+def test_writers_continue_if_the_log_has_no_guard(fresh: Connection) -> None:
     """Without a guard the log is not readable. Once it has a guard again, the whole table is read."""
     copy = followed(fresh)
     run(
@@ -602,7 +604,7 @@ def test_writers_go_on_where_the_log_has_no_guard(fresh: Connection) -> None:
     assert len(copy.rows) == 14
 
 
-def test_who_owns_a_table_drops_no_function_of_another_role(fresh: Connection, edition_name: str) -> None:
+def test_the_owner_of_a_table_drops_no_function_of_another_role(fresh: Connection, edition_name: str) -> None:
     """A trigger of Mallory's table names the log of another owner.
 
     When a superuser disables the log of Mallory's table, the other log is not affected.
@@ -673,7 +675,7 @@ def test_the_trigger_of_logs_writes_nothing_into_a_dropped_column(
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["a table of its shape", "a log"])
-def test_the_privilege_trigger_makes_no_log(fresh: Connection, edition_name: str, kept: bool) -> None:
+def test_the_privilege_trigger_does_not_suffice_to_make_a_log(fresh: Connection, edition_name: str, kept: bool) -> None:
     """A role with TRIGGER on two tables of an owner must not insert rows into the table on which it lacks INSERT."""
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
@@ -694,7 +696,7 @@ def test_the_privilege_trigger_makes_no_log(fresh: Connection, edition_name: str
         assert value(fresh, f"SELECT count(*) FROM {name} WHERE id = '{{8}}'") == 1
 
 
-def test_a_mark_that_is_enabled_otherwise_is_an_error_until_it_is_made_anew(fresh: Connection) -> None:
+def test_a_trigger_enabled_in_another_mode_is_an_error_until_it_is_repaired(fresh: Connection) -> None:
     copy = followed(fresh)
     run(fresh, "ALTER TABLE t_changes ENABLE TRIGGER zz_inorder_changes", "UPDATE t SET id = 1000 WHERE id = 5")
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="changes"):
@@ -898,7 +900,7 @@ def test_default_privileges_give_nobody_the_log(fresh: Connection) -> None:
         run(fresh, "SELECT * FROM t_changes")
 
 
-def test_names_that_are_cut_to_the_same(fresh: Connection) -> None:
+def test_names_that_are_equal_after_they_are_cut(fresh: Connection) -> None:
     """The names of both logs would be the same after they are cut to 63 bytes. The tables do not share a log."""
     names = [f'"%\'{"é" * 30}{last}"' for last in "ab"]
     enable = "SELECT changes_enable($${}$$)"
@@ -907,7 +909,9 @@ def test_names_that_are_cut_to_the_same(fresh: Connection) -> None:
     run(fresh, enable.format(names[0]), f"ALTER TABLE {names[1]} RENAME TO b", enable.format("b"))
 
 
-def test_what_another_role_makes_while_a_log_is_made(fresh: Connection, other: Connection, edition_name: str) -> None:
+def test_a_function_that_another_role_creates_while_a_log_is_created(
+    fresh: Connection, other: Connection, edition_name: str
+) -> None:
     """The function would run as each writer.
 
     After OR REPLACE by a superuser it still belongs to its owner, who may change it.
@@ -923,7 +927,7 @@ def test_what_another_role_makes_while_a_log_is_made(fresh: Connection, other: C
             assert enabling.result() == "42723"
 
 
-def test_what_another_role_puts_in_the_place_of_a_log_that_was_dropped(fresh: Connection) -> None:
+def test_a_table_of_another_role_in_the_place_of_a_dropped_log(fresh: Connection) -> None:
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, "SELECT changes_enable('t')", "DROP TABLE t_changes",
             "GRANT CREATE ON SCHEMA public TO mallory_of_logs", "SET ROLE mallory_of_logs",
@@ -951,7 +955,7 @@ def test_a_table_and_its_log_are_given_to_another_role(fresh: Connection, editio
         Copy().follow(fresh)
 
 
-def test_a_type_of_the_name_of_another_is_no_key(fresh: Connection) -> None:
+def test_a_type_with_the_name_of_a_type_of_the_server_is_no_key(fresh: Connection) -> None:
     run(fresh, "CREATE SCHEMA own", "CREATE TYPE own.int4 AS (n int)", "CREATE TABLE t (id own.int4 PRIMARY KEY)")
     assert state(fresh, "SELECT changes_enable('t')") == GROUND
 
@@ -963,7 +967,7 @@ FUNCTION_OF_T = (
 
 
 @pytest.mark.parametrize("planted", [f"TABLE {LOG_OF_T}", FUNCTION_OF_T])
-def test_what_another_role_put_in_the_place_of_the_log(fresh: Connection, planted: str, edition_name: str) -> None:
+def test_objects_of_another_role_in_the_place_of_the_log(fresh: Connection, planted: str, edition_name: str) -> None:
     """Triggers of the planted table, or the planted function, would run as each writer.
 
     The C extension does not use the function.
@@ -1072,7 +1076,7 @@ def test_a_later_batch_takes_no_more_pages(fresh: Connection) -> None:
 
 
 @pytest.mark.parametrize("locked", ["ONLY t", "low"])
-def test_who_changes_the_table_is_waited_for(fresh: Connection, other: Connection, locked: str) -> None:
+def test_a_read_waits_for_a_session_that_changes_the_table(fresh: Connection, other: Connection, locked: str) -> None:
     """A read waits for the lock of the table even if the log has no new rows.
 
     Otherwise the read would judge the table by a former state.
@@ -1084,7 +1088,7 @@ def test_who_changes_the_table_is_waited_for(fresh: Connection, other: Connectio
 
 
 @pytest.mark.parametrize("call", ["feed_enable", "exact_count_start", "changes_enable", "changes_resync"])
-def test_a_table_that_is_dropped_while_its_lock_is_waited_for(fresh: Connection, other: Connection, call: str) -> None:
+def test_a_table_that_is_dropped_during_a_wait_for_its_lock(fresh: Connection, other: Connection, call: str) -> None:
     run(fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
     if call == "changes_resync":
         run(fresh, "SELECT changes_enable('t')")
@@ -1095,7 +1099,7 @@ def test_a_table_that_is_dropped_while_its_lock_is_waited_for(fresh: Connection,
             waiting.result()
 
 
-def test_a_reader_that_waited_reads_what_came_meanwhile(fresh: Connection, other: Connection) -> None:
+def test_a_reader_that_waited_reads_the_rows_committed_meanwhile(fresh: Connection, other: Connection) -> None:
     """The snapshot with which the call began to wait must not be used.
 
     The newer rows would be lost with the batch.
@@ -1117,7 +1121,7 @@ REWRITES = (
 
 
 @pytest.mark.parametrize("rewrite", REWRITES)
-def test_a_snapshot_from_before_the_table_was_written_anew(fresh: Connection, other: Connection, rewrite: str) -> None:
+def test_a_snapshot_from_before_a_rewrite_of_the_table(fresh: Connection, other: Connection, rewrite: str) -> None:
     """The snapshot does not fit the present columns, or sees no rows in the new file.
 
     In the latter case all rows would be deleted from the copy.
@@ -1134,7 +1138,7 @@ def test_a_snapshot_from_before_the_table_was_written_anew(fresh: Connection, ot
     copy.follow(fresh)
 
 
-def test_an_older_snapshot_does_not_go_on_after_a_newer_one(fresh: Connection, other: Connection) -> None:
+def test_an_older_snapshot_does_not_continue_after_a_newer_one(fresh: Connection, other: Connection) -> None:
     """The first batch had a newer row.
 
     The next batch would set this row back for good, because the newer change is not read again.

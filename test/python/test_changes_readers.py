@@ -36,7 +36,7 @@ def prepare(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("max_rows", [None, 3])
-def test_a_position_of_ones_own(fresh: Connection, max_rows: int | None) -> None:
+def test_a_position_that_the_reader_keeps(fresh: Connection, max_rows: int | None) -> None:
     prepare(fresh)
     copy = KeptCopy()
     for write in WRITES:
@@ -50,7 +50,7 @@ def test_a_position_of_ones_own(fresh: Connection, max_rows: int | None) -> None
     copy.follow(fresh)
 
 
-def test_no_older_snapshot_than_what_was_read(cluster: Cluster, fresh: Connection) -> None:
+def test_a_snapshot_older_than_the_rows_that_were_read_is_refused(cluster: Cluster, fresh: Connection) -> None:
     """Reading the rest of a batch by a snapshot older than the first part's would set rows back for good."""
     prepare(fresh)
     copy, dsn = KeptCopy(), f"{cluster.dsn} dbname={fresh.info.dbname}"
@@ -107,7 +107,7 @@ def test_a_standby(pair: tuple[Cluster, Standby], edition_name: str) -> None:
                 copy.step(standby)
 
 
-def test_a_log_by_parts_that_are_dropped(fresh: Connection) -> None:
+def test_partitions_of_a_log_that_are_dropped(fresh: Connection) -> None:
     """A copy continues after parts are dropped that its feed has passed. Writers fail without a part for new rows."""
     run(fresh, *PARTITIONED)
     bound = int(value(fresh, "SELECT pg_current_xact_id()::text"))

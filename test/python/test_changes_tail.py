@@ -174,7 +174,7 @@ def test_a_lake_takes_equal_keys(
 
 
 @pytest.mark.editions
-def test_columns_of_the_names_of_ours(tail: Tail, fresh: Connection) -> None:
+def test_columns_with_the_names_of_ours(tail: Tail, fresh: Connection) -> None:
     """A column of the table may be named like one of ours.
 
     A value that is written as text needs a list of the columns.
@@ -193,7 +193,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-def test_what_cannot_be_is_one_sentence(tail: Tail, fresh: Connection) -> None:
+def test_each_refusal_is_one_sentence(tail: Tail, fresh: Connection) -> None:
     for options, words in REFUSED.items():
         assert words in tail(*CHANGES, *options, code=2)
     run(fresh, "CREATE TABLE u (id int PRIMARY KEY)")
@@ -232,7 +232,9 @@ def write(dsn: str, ended: threading.Event) -> None:
 
 @pytest.mark.editions
 @pytest.mark.parametrize("command", [(), ("--exec", "cat >> out")], ids=["file", "command"])
-def test_a_copy_over_kills(tail: Tail, cluster: Cluster, fresh: Connection, command: tuple[str, ...]) -> None:
+def test_a_copy_is_complete_after_kills(
+    tail: Tail, cluster: Cluster, fresh: Connection, command: tuple[str, ...]
+) -> None:
     out = tail.folder / "out"
     out.touch()
     with beside(partial(write, f"{cluster.dsn} dbname={fresh.info.dbname}")):
@@ -246,7 +248,7 @@ def test_a_copy_over_kills(tail: Tail, cluster: Cluster, fresh: Connection, comm
     assert copied(of_json(out.read_text())).rows == Copy().table_now(fresh)
 
 
-def test_a_batch_that_is_cut_off_comes_whole(tail: Tail, fresh: Connection) -> None:
+def test_a_batch_that_was_cut_off_comes_again_as_a_whole(tail: Tail, fresh: Connection) -> None:
     """The rows differ when the batch is read again.
 
     The former rows are cut off the file, and the next run continues it.
@@ -268,7 +270,7 @@ def test_a_batch_that_is_cut_off_comes_whole(tail: Tail, fresh: Connection) -> N
     assert copied(rows).rows == Copy().table_now(fresh)
 
 
-def test_what_a_batch_begins_with_is_saved_again(tmp_path: Path) -> None:
+def test_the_beginning_of_a_batch_is_saved_again(tmp_path: Path) -> None:
     """After a kill, the saved beginning identifies the batch in the output.
 
     A batch may begin differently when it is read again.

@@ -42,7 +42,7 @@ def test_equal_factors_are_equal_distances_on_a_logarithmic_axis() -> None:
     assert [b - a for a, b in pairwise(xs)] == pytest.approx([xs[1] - xs[0]] * 3, abs=0.2)
 
 
-def test_a_logarithmic_axis_leaves_out_what_it_cannot_have() -> None:
+def test_a_logarithmic_axis_leaves_out_values_that_it_cannot_show() -> None:
     chart = line_chart("t", "x", "y", [Line("a", ((0.0, 1.0), (1.0, 0.0), (2.0, 3.0)), "x")], True, True)
     assert list(dots(chart)) == ["a: 3 at 2"]
 
@@ -53,7 +53,7 @@ def test_a_linear_axis_begins_at_zero_and_ends_at_a_round_number() -> None:
     assert {"0", "20", "100"} <= set(texts(chart))
 
 
-def test_time_goes_in_steps_with_marks() -> None:
+def test_lines_over_time_are_steps_with_marks() -> None:
     line = Line("a", ((0.0, 10.0), (1.0, 20.0), (2.0, 10.0)), "x", (1.0,))
     chart = Chart("t", Axis("seconds"), Axis("TPS"), [line], (0.0, 2.0), "checkpoint", steps=True)
     (path,) = paths(chart)
@@ -115,7 +115,7 @@ def test_no_text_is_markup_and_colours_are_of_the_page(name: str) -> None:
     [line_chart("t", "x", "y", []), percentile_chart("t", "ms", ["p50"], [("a", (None,), "x")]),
      line_chart("t", "x", "y", [Line("a", ((0.0, 0.0),), "x")], True)],
 )  # fmt: skip
-def test_nothing_is_drawn_of_nothing(chart: Chart) -> None:
+def test_no_chart_is_drawn_without_values(chart: Chart) -> None:
     assert (bool(chart), chart.svg(), chart.__html__()) == (False, "", "")
 
 

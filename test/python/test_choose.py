@@ -100,13 +100,13 @@ def test_the_chosen_key_meets_the_requirements_at_the_least_cost(needs: Needs) -
         (Needs(1e8, 1000, 2**30, hide=inf, reader=POLL), "v7"),
     ],
 )
-def test_what_is_chosen(needs: Needs, kind: str) -> None:
+def test_each_choice_has_the_expected_kind(needs: Needs, kind: str) -> None:
     chosen = choice_for(needs).chosen
     assert chosen.kind == kind
     assert (" xact bigint" in chosen.column) == (needs.reader == FEED and kind != "xact")
 
 
-def test_what_must_show_nothing_is_an_ordered_key_with_a_mask(tmp_path: Path) -> None:
+def test_an_id_that_must_show_nothing_is_an_ordered_key_with_a_mask(tmp_path: Path) -> None:
     output = inorder("choose", "--rows", "100M", "--hide", "always", folder=tmp_path).stdout
     assert output.startswith("id uuid PRIMARY KEY DEFAULT uuid_v7_nextval()\n")
     assert "Give out uuid_mask(id, secret_key) instead of the key" in output
@@ -118,7 +118,7 @@ def test_what_must_show_nothing_is_an_ordered_key_with_a_mask(tmp_path: Path) ->
 
 
 @pytest.mark.server
-def test_the_masks_that_are_named_are_of_the_keys(connection: Connection) -> None:
+def test_the_named_masks_fit_the_keys(connection: Connection) -> None:
     for kind, call in MASKED.items():
         made = COLUMNS[kind].partition(" DEFAULT ")[2]
         masked = call.replace("(id,", "(k.id,").replace("secret_key", "decode(repeat('00', 16), 'hex')")
@@ -223,7 +223,7 @@ def test_the_clock_wraps_when_it_is_promised(connection: Connection) -> None:
 # --- the command ---------------------------------------------------------------
 
 
-def test_as_a_table(tmp_path: Path) -> None:
+def test_the_output_as_a_table(tmp_path: Path) -> None:
     done = inorder("choose", "--rate", "10k", "--retention", "30d", "--hide", "60s", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("id uuid PRIMARY KEY DEFAULT uuid_time_nextval(60, 43201)\n\n* ")
@@ -233,7 +233,7 @@ def test_as_a_table(tmp_path: Path) -> None:
     assert [line.split()[0] for line in table[3:]] == ["bigint", "version", "xact"]
 
 
-def test_what_each_kind_costs_of_a_hundred_billion_rows(tmp_path: Path) -> None:
+def test_the_cost_of_each_kind_for_a_hundred_billion_rows(tmp_path: Path) -> None:
     asked = ("choose", "--rows", "100e9", "--memory", "256GB", "--rate", "20000")
     plain, explained = (inorder(*asked, *more, folder=tmp_path).stdout for more in ((), ("--explain",)))
     assert explained.startswith(plain.rstrip("\n"))
@@ -252,7 +252,7 @@ def test_what_each_kind_costs_of_a_hundred_billion_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_as_data(tmp_path: Path, reader: str) -> None:
+def test_the_output_as_data(tmp_path: Path, reader: str) -> None:
     done = inorder("choose", "--rows", "10M", "--reader", reader, "--format", "json", folder=tmp_path)
     data, needs = json.loads(done.stdout), Needs(10_000_000, 1000, 2**30, reader=reader)
     chosen = choice_for(needs).chosen

@@ -103,7 +103,7 @@ def test_the_table_itself_is_refused(nodes: Nodes, coordinator: Connection, even
     # Citus makes the table a shard, and moves its triggers to a new table with the table's name.
     ("SELECT citus_add_local_table_to_metadata('late')", "has lost the guard"),
 ])  # fmt: skip
-def test_one_that_is_distributed_later_is_refused(coordinator: Connection, distribute: str, refusal: str) -> None:
+def test_a_table_that_is_distributed_later_is_refused(coordinator: Connection, distribute: str, refusal: str) -> None:
     run(
         coordinator, "DROP TABLE IF EXISTS late", f"CREATE TABLE late (id int PRIMARY KEY, {NUMBER})",
         "CREATE INDEX ON late (xact)", "SELECT feed_create('late', 'late')",
@@ -148,7 +148,7 @@ def test_a_shard_is_a_table(nodes: Nodes, coordinator: Connection, events: str, 
             coordinator.execute(change.format(events).encode())
 
 
-def test_preparation_and_back(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+def test_preparation_and_its_reversal(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
     citus = tool(nodes, tmp_path, "citus")
     assert citus(events, "--dry-run").count("feed_enable") == 4
     assert on_each_shard(nodes, coordinator, events, TRIGGERS) == [0] * 4
@@ -160,7 +160,7 @@ def test_preparation_and_back(nodes: Nodes, coordinator: Connection, events: str
     run(coordinator, f"DELETE FROM {events}")
 
 
-def test_what_cannot_be_prepared(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+def test_tables_that_cannot_be_prepared(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
     citus, tail, count = (tool(nodes, tmp_path, command) for command in ("citus", "tail", "count"))
     run(
         coordinator, "DROP TABLE IF EXISTS plain, bare, ref, two", "CREATE TABLE plain (id int)",

@@ -61,7 +61,7 @@ def insert(coordinator: Connection, table: str, token: str) -> None:
 
 
 @pytest.mark.parametrize("stays", [True, False])
-def test_a_shard_that_went_and_came_back(
+def test_a_shard_that_was_moved_away_and_back(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path, stays: bool
 ) -> None:
     tail, arguments = tool(nodes, tmp_path, "tail"), (query.table, "--shards", "--position", "p")
@@ -82,7 +82,7 @@ def test_a_shard_that_went_and_came_back(
     assert "another table" in tail(*arguments, code=2)
 
 
-def test_a_shard_that_comes_back_is_followed_again(
+def test_a_shard_that_was_moved_back_is_followed_again(
     nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
 ) -> None:
     prepare(nodes, tmp_path, events)
@@ -114,7 +114,7 @@ def test_a_shard_that_comes_back_is_followed_again(
 
 @pytest.mark.parametrize("stays", [True, False])
 @pytest.mark.parametrize("rows", [True, False])
-def test_a_table_that_was_made_anew(
+def test_a_table_that_was_created_again(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path, stays: bool, rows: bool
 ) -> None:
     tail, arguments = tool(nodes, tmp_path, "tail"), (query.table, "--shards", "--position", "p")

@@ -55,7 +55,7 @@ def test_all_shards_are_one_stream(coordinator: Connection, query: Query) -> Non
 
 
 @pytest.mark.parametrize("change", [move, split])
-def test_a_query_goes_on_elsewhere(
+def test_a_query_continues_on_another_node(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path, change: Callable[[Connection, str], None]
 ) -> None:
     insert = INSERT.format(query.table).encode()
@@ -81,7 +81,7 @@ def test_a_query_goes_on_elsewhere(
     query.batch(*handover)
 
 
-def test_what_is_available_now(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
+def test_a_query_of_the_rows_available_now(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
     insert = INSERT.format(query.table).encode()
     coordinator.execute(insert, ["a"])
     query.plan.stop_here()
@@ -101,7 +101,7 @@ def test_what_is_available_now(nodes: Nodes, coordinator: Connection, query: Que
     assert query.delivered() == stored(coordinator, query.table)
 
 
-def test_one_who_still_writes_to_the_old_place(
+def test_a_writer_that_still_uses_the_old_placement(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path
 ) -> None:
     insert = INSERT.format(query.table).encode()
@@ -133,7 +133,7 @@ def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, query: Quer
         query.run()
 
 
-def test_the_old_place_is_kept_until_it_is_read(
+def test_the_old_placement_is_kept_until_it_is_read(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path
 ) -> None:
     """A running query keeps Citus from removing the old shard."""

@@ -94,7 +94,7 @@ def test_a_distributed_table_is_refused(database: Connection, use: str) -> None:
     assert "shards" in refusal(database, use.format("events"))
 
 
-def test_one_that_is_distributed_afterwards_is_refused(database: Connection) -> None:
+def test_a_table_that_is_distributed_afterwards_is_refused(database: Connection) -> None:
     make(database, "events")
     database.execute("SELECT feed_create('f', 'events'), exact_count_start('events')")
     database.execute("INSERT INTO events DEFAULT VALUES")
@@ -119,7 +119,7 @@ def test_a_distributed_partition_is_refused(database: Connection) -> None:
     refusal(database, "SELECT feed_enable('events')")
 
 
-def test_others_can_be_read(database: Connection) -> None:
+def test_other_tables_can_be_read(database: Connection) -> None:
     make(database, "events")
     make(database, "elsewhere")
     database.execute("CREATE EXTENSION citus")
@@ -131,7 +131,7 @@ def test_others_can_be_read(database: Connection) -> None:
 
 
 @pytest.mark.parametrize("place", ["public", "pg_temp", "pg_catalog"])
-def test_a_table_of_that_name_means_nothing(database: Connection, place: str) -> None:
+def test_another_table_with_the_name_of_the_catalog_has_no_effect(database: Connection, place: str) -> None:
     make(database, "events")
     database.execute("SET allow_system_table_mods = on")
     database.execute(FAKE.format(place).encode())
@@ -299,7 +299,7 @@ def test_a_dry_run_prints_sql_and_nothing_else(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("readable", [True, False])
-def test_a_shard_is_followed_when_its_old_place_is_read(
+def test_a_shard_is_followed_when_its_old_placement_is_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], readable: bool
 ) -> None:
     """While a session writes to the old placement, a run with --follow reports that once, and other runs fail.

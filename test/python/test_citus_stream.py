@@ -125,7 +125,7 @@ def test_the_sum_of_counts(nodes: Nodes, coordinator: Connection, events: str, t
 
 
 @pytest.mark.parametrize("change", [move, split])
-def test_a_reader_goes_on_elsewhere(
+def test_a_reader_continues_on_another_node(
     nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path, change: Callable[[Connection, str], None]
 ) -> None:
     prepare(nodes, tmp_path, events)
@@ -158,7 +158,7 @@ def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, events: str
     assert "citus.defer_shard_delete_interval" in tail(events, "--shards", "--position", "p", code=2)
 
 
-def test_one_who_still_writes_to_the_old_place(
+def test_a_writer_that_still_uses_the_old_placement(
     nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
 ) -> None:
     """The reader never returns to the old placement: it must first wait for the writer, and read the writer's rows."""
@@ -258,7 +258,9 @@ def test_a_shard_that_was_moved_twice(nodes: Nodes, coordinator: Connection, eve
     assert delivered(tmp_path) - stored(coordinator, events) == Counter()
 
 
-def test_preparation_goes_on(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+def test_moved_shards_are_prepared_continuously(
+    nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
+) -> None:
     insert = f"INSERT INTO {events} (tenant, n) SELECT g, %s || g FROM generate_series(1, 200) AS g"
     prepare(nodes, tmp_path, events)
     with (

@@ -96,7 +96,7 @@ def test_the_options_of_tail_are_in_sections() -> None:
     ({"url": "https://h/r.git", "vcs_info": {"vcs": "git"}}, "pip install 'inorder[x] @ git+https://h/r.git'"),
 ])  # fmt: skip
 @pytest.mark.parametrize("is_pipx", [True, False])
-def test_the_hint_brings_an_extra_from_where_the_tool_came(
+def test_the_hint_installs_an_extra_from_the_source_of_the_tool(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: dict[str, object] | None, command: str, is_pipx: bool
 ) -> None:
     (tmp_path / "inorder-0.dist-info").mkdir()
@@ -297,7 +297,7 @@ def file_of(head: dict[str, object], *runs: dict[str, object]) -> str:
     return "".join(json.dumps(line) + "\n" for line in [{"result": head}, *({"run": run} for run in runs)])
 
 
-def test_a_damaged_result_is_one_clear_sentence(tmp_path: Path) -> None:
+def test_a_damaged_result_gives_one_clear_sentence(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text(file_of(HEAD | {"plan": {"rows": 7}}))
     done = inorder("lab", "report", "r.json", folder=tmp_path)
     assert done.returncode == 2 and "r.json is damaged" in done.stderr and "Traceback" not in done.stderr
@@ -323,7 +323,7 @@ def with_tps(value: object) -> dict[str, object]:
         (file_of(HEAD | {"experiment": "fly"}), '"fly"'),
     ],
 )
-def test_a_file_that_cannot_be_used_is_one_clear_sentence(
+def test_a_file_that_cannot_be_used_gives_one_clear_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, content: bytes | str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -351,7 +351,7 @@ printf '%s = %s\\n' BINDIR {folder} SHAREDIR /s PKGLIBDIR /l INCLUDEDIR-SERVER /
         ("", "pg_config (--bindir) did not report VERSION"),
     ],
 )
-def test_a_server_that_cannot_be_used_is_one_clear_sentence(tmp_path: Path, version: str, message: str) -> None:
+def test_a_server_that_cannot_be_used_gives_one_clear_sentence(tmp_path: Path, version: str, message: str) -> None:
     program = tmp_path / "pg_config"
     program.write_text(PG_CONFIG.format(folder=tmp_path, version=version))
     program.chmod(0o755)
@@ -403,7 +403,7 @@ def test_output_that_nobody_reads_ends_any_command_quietly(tmp_path: Path, words
     [("inorder.cli", -signal.SIGINT, ""), ("inorder.generate.command", 130, "inorder: interrupted\n"),
      ("numpy", 130, "inorder: interrupted\n")],
 )  # fmt: skip
-def test_an_interrupt_while_it_loads_says_so_at_most(module: str, status: int, message: str) -> None:
+def test_an_interrupt_while_modules_load_prints_one_line_at_most(module: str, status: int, message: str) -> None:
     program = (
         "import os, runpy, sys\n"
         "class Interrupting:\n"
@@ -443,14 +443,14 @@ def test_two_processes_may_replace_a_file_at_once(tmp_path: Path) -> None:
     assert path.read_text() == "1" * 100_000 and list(tmp_path.iterdir()) == [path]
 
 
-def test_what_is_tried_again_does_not_pause_after_the_last_try(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_no_pause_after_the_last_try(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(time, "sleep", pauses.append)
     assert list(patience.attempts()) == list(range(1, patience.TRIES + 1))
     assert len(pauses) == patience.TRIES - 1
 
 
-def test_what_no_server_answers_ends_in_a_sentence(
+def test_an_answer_that_no_server_gives_ends_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An answer that no server gives causes an error of one line.

@@ -104,7 +104,7 @@ FOLLOW = {
 @pytest.mark.server
 @pytest.mark.editions
 @pytest.mark.parametrize("name", FOLLOW)
-def test_who_follows_goes_on(clocked: Cluster, timed: str, clock: SetClock, tmp_path: Path, name: str) -> None:
+def test_a_run_that_follows_continues(clocked: Cluster, timed: str, clock: SetClock, tmp_path: Path, name: str) -> None:
     arguments, waits = FOLLOW[name]
     variables = environment(clocked, "timed") | clock.environment
     with connect(timed) as admin, followed(arguments, tmp_path, variables) as lines:
@@ -210,7 +210,7 @@ def reading(paths: list[Path], pattern: str) -> set[str]:
     return {str(path.relative_to(ROOT)) for path in paths if re.search(pattern, path.read_text(encoding="utf-8"))}
 
 
-def test_who_reads_the_clock() -> None:
+def test_all_code_that_reads_the_clock_is_listed() -> None:
     """All other code measures waits, pauses and limits by a clock that cannot be set."""
     in_c = (
         r"\bGetCurrent(?:Statement|Transaction)?(?:Start)?Timestamp|\bgettimeofday|CLOCK_REALTIME|"

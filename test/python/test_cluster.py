@@ -101,7 +101,7 @@ def test_nothing_is_left_after_a_signal(server: Installation, shared_folder: Pat
     assert wait_until_empty(shared_folder)
 
 
-def test_an_interrupt_while_the_server_ends_stays_an_interrupt(
+def test_an_interrupt_during_shutdown_is_not_replaced_by_an_error(
     server: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server has already ended when it is to be killed. An error of the kill must not replace the interrupt."""
@@ -121,7 +121,7 @@ def test_an_interrupt_while_the_server_ends_stays_an_interrupt(
         cluster.stop()
 
 
-def test_sweep_spares_the_living(tmp_path: Path) -> None:
+def test_sweep_keeps_folders_of_running_processes(tmp_path: Path) -> None:
     folders = {name: tmp_path / f"{PREFIX}{name}" for name in ("living", "dead", "unknown")}
     for folder in folders.values():
         folder.mkdir()
@@ -133,7 +133,7 @@ def test_sweep_spares_the_living(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [folders["unknown"]]
 
 
-def test_the_owner_file_goes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_owner_file_is_removed_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / f"{PREFIX}x"
     (folder / "data").mkdir(parents=True)
     claim(folder).close()
@@ -147,7 +147,7 @@ def test_the_owner_file_goes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         remove(folder)
 
 
-def test_what_cannot_be_removed_stays_claimable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_removed_stays_claimable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / f"{PREFIX}x"
     (folder / "data").mkdir(parents=True)
     claim(folder).close()
@@ -239,7 +239,7 @@ def test_a_server_that_does_not_start_shows_its_log(server: Installation) -> Non
 
 
 @pytest.mark.usefixtures("servers_are_made_anew")
-def test_the_callers_environment_leads_nowhere(
+def test_the_callers_environment_has_no_effect(
     server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     variables = {
@@ -284,7 +284,7 @@ def test_a_narrow_umask_and_an_odd_folder(
         assert os.umask(before) == 0o077
 
 
-def test_a_folder_that_cannot_be_used_is_passed_over(
+def test_a_folder_that_cannot_be_used_is_skipped(
     server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed, deep, comma = shared_folder / "closed", shared_folder / ("d" * LONGEST_FOLDER), shared_folder / "a,b"
@@ -302,7 +302,7 @@ def test_a_folder_that_cannot_be_used_is_passed_over(
         pass
 
 
-def test_memory_takes_no_direct_io() -> None:
+def test_memory_does_not_support_direct_io() -> None:
     assert not takes_direct_io(Path("/dev/shm"))
 
 
@@ -332,7 +332,7 @@ def test_settings_reach_the_server(cluster: Cluster) -> None:
         ("nonsense", "Exec format error"),
     ],
 )
-def test_a_pg_config_that_is_none_is_one_sentence(tmp_path: Path, script: str, words: str) -> None:
+def test_a_program_that_is_no_pg_config_gives_one_sentence(tmp_path: Path, script: str, words: str) -> None:
     pg_config = tmp_path / "pg_config"
     pg_config.write_text(script)
     pg_config.chmod(0o755)

@@ -107,7 +107,7 @@ OTHER_COLUMNS = {
 
 
 @pytest.mark.parametrize("way", OTHER_COLUMNS)
-def test_a_guard_by_hand_of_another_kind_of_column(place: Place, way: str) -> None:
+def test_a_guard_created_by_hand_for_another_kind_of_column(place: Place, way: str) -> None:
     owner = place.make(
         "CREATE TABLE t (n int, note int, id bigint NOT NULL DEFAULT xact_id(), CONSTRAINT t_pkey PRIMARY KEY (id, n))"
     )

@@ -97,7 +97,7 @@ def user(cluster: Cluster, fresh: Connection) -> Iterator[UserConnection]:
 
 
 @pytest.mark.server
-def test_a_statement_outside_a_transaction_is_pinned_as_those_in_one(user: UserConnection) -> None:
+def test_statements_outside_a_transaction_have_the_same_path_as_those_inside(user: UserConnection) -> None:
     assert value(user, "SHOW search_path") == SEARCH_PATH
     with user.transaction():
         assert value(user, "SHOW search_path") == SEARCH_PATH
@@ -106,7 +106,7 @@ def test_a_statement_outside_a_transaction_is_pinned_as_those_in_one(user: UserC
 
 
 @pytest.mark.server
-def test_a_name_is_found_by_the_users_path_and_nothing_else(cluster: Cluster, fresh: Connection) -> None:
+def test_only_the_users_table_is_found_by_the_users_path(cluster: Cluster, fresh: Connection) -> None:
     fresh.execute("CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.hidden (); CREATE TABLE public.pg_class ()")
     oid = value(fresh, "SELECT 'elsewhere.hidden'::regclass::oid")
     dsn = f"{cluster.dsn} dbname=tail options='-c search_path=elsewhere'"
@@ -157,7 +157,7 @@ def test_a_session_that_is_refused_is_closed(cluster: Cluster, monkeypatch: pyte
 
 
 @pytest.mark.server
-def test_a_driver_that_asks_at_once_gets_the_path_before(cluster: Cluster, fresh: Connection) -> None:
+def test_a_driver_gets_the_path_before_its_first_query(cluster: Cluster, fresh: Connection) -> None:
     fresh.execute("ALTER DATABASE tail SET search_path = public")
     dsn = f"{cluster.dsn} dbname=tail options='-c geqo=off'"
     assert not has_path(dsn)
@@ -193,7 +193,7 @@ def test_a_pooler_that_does_not_set_the_path_is_an_error(
 
 
 @pytest.mark.server
-def test_a_server_that_is_away_is_no_pooler(tmp_path: Path) -> None:
+def test_a_server_that_is_away_is_not_taken_for_a_pooler(tmp_path: Path) -> None:
     with pytest.raises(psycopg.OperationalError, match="connection"):
         pinned_dsn(f"host={tmp_path} port=1")
 

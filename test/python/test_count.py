@@ -88,7 +88,7 @@ BAD_INPUT = [
 ]
 
 
-def test_bad_input_is_one_clear_sentence(count: Tail, fresh: Connection) -> None:
+def test_bad_input_gives_one_clear_sentence(count: Tail, fresh: Connection) -> None:
     errors = [(arguments, message, count(*arguments, code=2)) for arguments, message in BAD_INPUT]
     assert [case for case in errors if case[1] not in case[2]] == []
 
@@ -141,7 +141,7 @@ def counted_here(connection: Connection) -> int:
     return int(value(connection, reads)) - int(str(before))
 
 
-def test_a_session_counts_what_is_new_since_its_last_call(fresh: Connection) -> None:
+def test_a_session_counts_only_new_rows_since_its_last_call(fresh: Connection) -> None:
     """The session reads only new rows, even if it may not fold.
 
     The session's own rows, and rows for older snapshots, are counted correctly.
@@ -203,7 +203,7 @@ def test_a_session_with_a_count_may_still_read_the_table(fresh: Connection, chan
             other.execute("SELECT exact_count('events')")
 
 
-def test_a_session_does_not_count_what_another_has_folded(fresh: Connection) -> None:
+def test_a_session_does_not_count_rows_that_another_has_folded(fresh: Connection) -> None:
     fresh.execute("SELECT exact_count_start('events')")
     with connect(fresh.info.dsn) as other:
         assert value(other, "SELECT exact_count('events')") == 0
@@ -213,7 +213,7 @@ def test_a_session_does_not_count_what_another_has_folded(fresh: Connection) -> 
         assert counted_here(other) < 1000
 
 
-def test_a_count_folds_by_itself(fresh: Connection) -> None:
+def test_a_count_folds_automatically(fresh: Connection) -> None:
     """After ten thousand rows, a count by any role folds.
 
     A count does not fold if its transaction may not write, or if another session is folding.

@@ -118,7 +118,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("partitioned", ["", " PARTITION BY LIST (n)"])
-def test_names_that_are_those_of_ours(fresh: Connection, partitioned: str) -> None:
+def test_names_that_are_also_ours(fresh: Connection, partitioned: str) -> None:
     columns = ", ".join(f'"{name}" int' for name in NAMES)
     run(
         fresh,
@@ -222,7 +222,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-def test_what_is_refused_before_the_first_statement(fresh: Connection) -> None:
+def test_tables_and_columns_that_are_refused_before_the_first_statement(fresh: Connection) -> None:
     has_icu = refusal(fresh, "CREATE COLLATION i (provider = icu, locale = 'und')") == ""
     for statements, code in REFUSED.items():
         if "provider = icu" in statements and not has_icu:
@@ -244,7 +244,9 @@ def snapshot(connection: Connection, level: str = "REPEATABLE READ") -> None:
 
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
-def test_an_older_snapshot_sees_what_count_sees(fresh: Connection, other: Connection, tables: Sequence[str]) -> None:
+def test_an_older_snapshot_has_the_same_result_as_count(
+    fresh: Connection, other: Connection, tables: Sequence[str]
+) -> None:
     """TRUNCATE and rewrites of the table affect older snapshots, too, and no trigger reports that."""
     start(fresh, tables)
     for change in (
@@ -300,7 +302,7 @@ NOT_COUNTED_ANY_MORE = ("child", "child that was filled")
 @pytest.mark.parametrize(
     ("tables", "changes"), [(PLAIN, UNSEEN), (PARTS, UNSEEN_IN_PARTS)], ids=["plain", "partitions"]
 )
-def test_what_no_trigger_sees_makes_the_view_count(
+def test_after_changes_that_no_trigger_sees_the_view_counts_the_table(
     fresh: Connection, tables: Sequence[str], changes: dict[str, Sequence[str]]
 ) -> None:
     for name, statements in changes.items():
@@ -412,7 +414,7 @@ WHILE_A_FOLD_WAITS = {
 
 
 @pytest.mark.parametrize("changes", WHILE_A_FOLD_WAITS.values(), ids=WHILE_A_FOLD_WAITS)
-def test_what_changes_while_a_fold_waits(fresh: Connection, other: Connection, changes: Sequence[str]) -> None:
+def test_changes_while_a_fold_waits(fresh: Connection, other: Connection, changes: Sequence[str]) -> None:
     *meanwhile, after = changes
     start(fresh, PARTS)
     run(fresh, "VACUUM FULL high_2")  # lets the fold count the table
@@ -426,7 +428,7 @@ def test_what_changes_while_a_fold_waits(fresh: Connection, other: Connection, c
     assert difference(fresh) == []
 
 
-def test_what_changes_within_the_transaction_of_a_fold(fresh: Connection) -> None:
+def test_changes_within_the_transaction_of_a_fold(fresh: Connection) -> None:
     """The transaction disables and enables a trigger, before or after its fold: other transactions see no change."""
     start(fresh)
     run(fresh, "BEGIN", "ALTER TABLE orders DISABLE TRIGGER USER", "ALTER TABLE orders ENABLE TRIGGER USER")
@@ -540,7 +542,7 @@ def test_generated_columns_of_partitions(fresh: Connection) -> None:
         assert difference(fresh) == [] and stands(fresh), statement
 
 
-def test_in_the_role_of_a_replica(fresh: Connection) -> None:
+def test_with_the_replication_role_replica(fresh: Connection) -> None:
     for tables in (PLAIN, PARTS):
         start(fresh, tables)
         run(fresh, "SET session_replication_role = replica")
@@ -737,7 +739,7 @@ def test_the_start_is_online(fresh: Connection, other: Connection) -> None:
     assert difference(fresh) == [] and stands(fresh)
 
 
-def test_writers_fold_by_themselves(fresh: Connection, other: Connection) -> None:
+def test_writers_fold_automatically(fresh: Connection, other: Connection) -> None:
     """Writers fold without cron, even while another transaction stays open.
 
     The deltas of that transaction are counted later.
@@ -791,7 +793,7 @@ def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connect
     assert difference(fresh) == difference(other) == []
 
 
-def test_who_may_write_and_read(fresh: Connection) -> None:
+def test_privileges_of_writers_and_readers(fresh: Connection) -> None:
     """Writers need privileges on the table only, readers on the view only. No role can write deltas itself."""
     start(fresh)
     run(fresh, "CREATE VIEW writable WITH (security_invoker = off) AS SELECT * FROM orders")

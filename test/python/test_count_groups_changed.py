@@ -83,7 +83,7 @@ def test_deltas_of_a_publisher_are_left_out(fresh: Connection) -> None:
     run(fresh, "RESET session_replication_role")
 
 
-def test_writers_go_on_without_the_view(fresh: Connection) -> None:
+def test_writers_continue_without_the_view(fresh: Connection) -> None:
     start(fresh)
     run(fresh, "DROP VIEW orders_by_status", "SELECT orders_by_status_fold()")
 
@@ -188,7 +188,7 @@ def test_rows_that_are_written_without_a_statement(fresh: Connection) -> None:
     run(fresh, "SELECT exact_count_stop('t_changes', by => '{}')", "SELECT changes_enable('t')")
 
 
-def test_privileges_with_which_a_role_folds(fresh: Connection) -> None:
+def test_privileges_that_suffice_to_fold(fresh: Connection) -> None:
     """In the SQL edition a writer folds with its own privileges.
 
     The privileges of docs/count.md suffice, without TRIGGER.
@@ -208,7 +208,7 @@ def test_privileges_with_which_a_role_folds(fresh: Connection) -> None:
         assert difference(fresh) == [] and stands(fresh)
 
 
-def test_who_owns_the_schema_cannot_replace_the_function_that_folds(fresh: Connection) -> None:
+def test_the_owner_of_the_schema_cannot_replace_the_function_that_folds(fresh: Connection) -> None:
     """In the SQL edition the function runs as each writer that may fold. In the C extension writers do not call it."""
     run(fresh, "CREATE TABLE ran ()", "GRANT INSERT ON ran TO PUBLIC")
     with roles(fresh, "keeper", "owning"):
@@ -350,7 +350,7 @@ def test_a_table_that_is_changed_after_the_snapshot(
         start(fresh, tables)
 
 
-def test_a_change_that_was_rolled_back_lets_counts_stand(fresh: Connection, other: Connection) -> None:
+def test_a_change_that_was_rolled_back_leaves_counts_valid(fresh: Connection, other: Connection) -> None:
     start(fresh)
     run(fresh, "BEGIN", "ALTER TABLE orders DISABLE TRIGGER USER", "GRANT SELECT ON orders TO PUBLIC", "ROLLBACK")
     run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "DELETE FROM orders WHERE id < 9")

@@ -234,7 +234,7 @@ def test_truncation_by_another_table(fresh: Connection, other: Connection) -> No
     play(fresh, "INSERT INTO orders VALUES (4, 'new', 1)")
 
 
-def test_a_session_that_changes_its_role_of_replication(fresh: Connection) -> None:
+def test_a_session_that_changes_its_replication_role(fresh: Connection) -> None:
     for tables in (PLAIN, PARTS):
         start(fresh, tables)
         for role in ("local", "replica", "origin"):
@@ -315,7 +315,7 @@ def test_cursors_and_exported_snapshots(fresh: Connection, other: Connection) ->
     play(fresh, "SELECT 1", "VACUUM FULL high_1", "DELETE FROM orders WHERE id < 30", folds=False)
 
 
-def test_what_leaves_counts_as_they_are(fresh: Connection) -> None:
+def test_commands_that_leave_counts_valid(fresh: Connection) -> None:
     """After these commands, the view need not count the table."""
     start(fresh)
     for statement in ("VACUUM orders", "ANALYZE orders", "VACUUM FREEZE orders", "CREATE INDEX ON orders (tenant)",

@@ -65,7 +65,7 @@ def test_a_known_load_is_counted(cluster: Cluster, random_keys: Connection) -> N
     assert counted["heap_hits"] + counted["heap_reads"] >= ROWS
 
 
-def test_what_the_own_session_did_before_is_not_counted_later(random_keys: Connection) -> None:
+def test_earlier_work_of_the_own_session_is_not_counted_later(random_keys: Connection) -> None:
     kind = KEY_KINDS["random"]
     random_keys.execute("SELECT pg_stat_force_next_flush()")
     random_keys.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, {ROWS})".encode())
@@ -76,7 +76,7 @@ def test_what_the_own_session_did_before_is_not_counted_later(random_keys: Conne
     assert counted["wal_records"] < ROWS / 10 and counted["heap_hits"] == counted["index_hits"] == 0
 
 
-def test_all_wal_before_a_place_is_on_disk(cluster: Cluster, connection: Connection) -> None:
+def test_all_wal_before_a_position_is_on_disk(cluster: Cluster, connection: Connection) -> None:
     """pg_waldump can read WAL only from disk. WAL that other sessions write at the same time is included."""
     connection.execute("CREATE EXTENSION IF NOT EXISTS inorder")
 
@@ -93,7 +93,7 @@ def test_all_wal_before_a_place_is_on_disk(cluster: Cluster, connection: Connect
     assert not behind
 
 
-def test_no_place_is_behind_the_header_of_a_page(connection: Connection) -> None:
+def test_no_position_is_behind_the_header_of_a_page(connection: Connection) -> None:
     connection.execute("CREATE EXTENSION IF NOT EXISTS inorder")
 
     def logged(size: int) -> int:
@@ -204,7 +204,7 @@ def test_sessions_that_still_end_are_waited_for(cluster: Cluster, connection: Co
     assert waited and process not in children_of(cluster.process.pid)
 
 
-def test_a_session_that_goes_on_is_an_error(
+def test_a_session_that_continues_is_an_error(
     cluster: Cluster, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without an error, the reading would have only a part of the CPU time of the session that goes on."""

@@ -76,7 +76,7 @@ def pipeline(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Pipeline:
     return Pipeline(f"{cluster.dsn} dbname=tail", tmp_path)
 
 
-def test_each_run_loads_what_is_new(pipeline: Pipeline, fresh: Connection) -> None:
+def test_each_run_loads_the_new_rows(pipeline: Pipeline, fresh: Connection) -> None:
     fresh.execute("ALTER TABLE events ADD price numeric(5,2) DEFAULT 1.5, ADD body jsonb DEFAULT '{\"a\": 1}'")
     pipeline.run()
     assert pipeline.loaded() == list(range(1, 11))
@@ -153,7 +153,7 @@ def test_a_hint_of_the_caller_is_used(
     assert {str(value) for table in rows for value in table["v"].to_pylist()} == {loaded}
 
 
-def test_a_number_that_a_hint_has_no_place_for_is_an_error(pipeline: Pipeline, fresh: Connection) -> None:
+def test_a_number_beyond_the_precision_of_a_hint_is_an_error(pipeline: Pipeline, fresh: Connection) -> None:
     fresh.execute("ALTER TABLE events ADD v numeric DEFAULT 0.125")
     hint = {"v": {"data_type": "decimal", "precision": 20, "scale": 2}}
     with pytest.raises(Exception, match=r'column "v" of type numeric has a value out of range for decimal128\(20, 2\)'):
@@ -169,7 +169,7 @@ def test_a_run_that_was_killed_is_resumed(pipeline: Pipeline, fresh: Connection,
     assert pipeline.loaded() == list(range(1, 14))
 
 
-def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) -> None:
+def test_the_number_of_batches_of_a_run_is_limited(cluster: Cluster, fresh: Connection) -> None:
     insert(fresh, 10)
     dsn = f"{cluster.dsn} dbname=tail"
     reader, arrow = source.Reader(dsn, "events"), source.ArrowReader("")
@@ -187,9 +187,7 @@ def test_a_run_has_at_most_so_many_batches(cluster: Cluster, fresh: Connection) 
         next(source.batches(source.Reader(dsn, "events"), arrow, {"database": "other"}, "now", 4, 1))
 
 
-def test_a_batch_without_rows_is_passed_over(
-    cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_without_rows_is_skipped(cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are committed after the run has begun. The run notices them, but only the next run delivers them."""
     reader, arrow = source.Reader(f"{cluster.dsn} dbname=tail", "events"), source.ArrowReader("")
     start: Callable[[str], str] = reader.start
@@ -277,7 +275,7 @@ EQUAL = (("numeric", "1.0", "1.00"), ("float8", "0", "-0"), ("interval", "1 day"
 
 
 @pytest.mark.parametrize("equal", EQUAL, ids=[kind for kind, *_ in EQUAL])
-def test_equal_keys_that_are_written_otherwise_are_merged(
+def test_equal_keys_that_are_written_differently_are_merged(
     cluster: Cluster, fresh: Connection, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
     """The destination has the row once after each run, whether or not it treats the two keys as equal."""

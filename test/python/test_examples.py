@@ -61,7 +61,7 @@ def test_every_block_names_its_language() -> None:
     assert [block.name for page in ALL.values() for block in page if not block.language] == []
 
 
-def test_what_tests_elsewhere_run_is_read_there() -> None:
+def test_blocks_that_other_tests_run_are_read_there() -> None:
     for (document, _), reason in NOT_RUN.items():
         for name in re.findall(r"^test_\w+", reason):
             test = (ROOT / "test" / "python" / f"{name}.py").read_text()

@@ -50,7 +50,7 @@ def kind_of(name: str) -> type[Experiment[Any]]:
     return KINDS[source(name).experiment]
 
 
-def test_each_is_recorded() -> None:
+def test_each_experiment_is_recorded() -> None:
     """The other tests here would skip an experiment without a recorded result."""
     assert {source(name).experiment for name in SOURCES} == set(KINDS)
 
@@ -88,7 +88,7 @@ def test_the_help_names_each_setting(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_no_option_takes_is_refused(name: str) -> None:
+def test_values_that_no_option_accepts_are_refused(name: str) -> None:
     kind = KINDS[name]
     for field, setting in settings_of(kind.Plan).items():
         if not setting.asked:
@@ -148,7 +148,7 @@ def test_every_setting_is_read_from_the_file_as_it_was_typed(name: str, tmp_path
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_on_a_server_of_the_users_own(name: str) -> None:
+def test_on_the_users_own_server(name: str) -> None:
     kind = KINDS[name]
     if kind.alone:
         pytest.skip("needs a server to itself")
@@ -173,7 +173,7 @@ def test_on_a_server_of_the_users_own(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_it_measures_what_was_recorded(name: str) -> None:
+def test_an_experiment_makes_the_recorded_measurements(name: str) -> None:
     replay = Replay(kind_of(name), source(name))
     result = replay.run(emptied(source(name)))
     assert result.complete and keys(result) == keys(source(name)) and replay.closed == 1
@@ -219,7 +219,7 @@ def stops(total: int) -> list[int]:
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_interrupted_anywhere_it_is_resumed(name: str) -> None:
+def test_a_run_that_is_interrupted_anywhere_is_resumed(name: str) -> None:
     total = len(whole_run(name))
     for stop in stops(total):
         first = Replay(kind_of(name), source(name), stop_before=stop)

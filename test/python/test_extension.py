@@ -187,7 +187,7 @@ def test_files_of_a_package_are_left_alone(
     assert (there / "inorder.control").read_text() == "old"
 
 
-def test_nothing_else_is_placed(stage: Path, tmp_path: Path) -> None:
+def test_nothing_else_is_installed(stage: Path, tmp_path: Path) -> None:
     """The command is run by a user who may write into any folder, and the files may come from another machine."""
     there = tmp_path / "there"
     there.mkdir()
@@ -200,7 +200,7 @@ def test_nothing_else_is_placed(stage: Path, tmp_path: Path) -> None:
     assert list(there.iterdir()) == []
 
 
-def test_a_folder_that_is_not_there_is_not_made(stage: Path) -> None:
+def test_a_missing_folder_is_not_created(stage: Path) -> None:
     with pytest.raises(InputError, match=r"folder .* does not exist"):
         placing.place(stage)
 
@@ -236,7 +236,7 @@ def test_bitcode_of_make_install_is_removed(server: Installation, tmp_path: Path
         ({"gcc": ""}, "make postgresql-server-dev-99"),
     ],
 )
-def test_what_building_lacks_is_named(
+def test_missing_packages_for_building_are_named(
     there: dict[str, str], packages: str, server: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", programs(tmp_path / "bin", **there))

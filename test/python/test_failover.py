@@ -86,7 +86,7 @@ def drained(connection: Connection, feed: str, seen: set[int]) -> list[object]:
     return delivered
 
 
-def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
+def test_numbers_of_batches_are_not_used_again(pair: Pair) -> None:
     insert(pair.old, 1, 2, 3, 4)
     for feed in ("f", "pending", "both"):
         assert take(pair.old, feed, 1) == (1, [1])
@@ -119,7 +119,7 @@ def test_numbers_of_batches_do_not_come_again(pair: Pair) -> None:
     assert value(pair.new, NEXT, "later", 1) == 1
 
 
-def test_a_feed_that_is_made_again_after_a_promotion_goes_on_above(pair: Pair) -> None:
+def test_a_feed_created_again_after_a_promotion_has_higher_numbers(pair: Pair) -> None:
     """The first number after a promotion may be up to 10^9 above the clock."""
     run(pair.old, *FROM_CLOCK, "SELECT feed_create('z', 'events')")
     insert(pair.old, 1, 2, 3)
@@ -146,7 +146,7 @@ def given(connection: Connection, feed: str, worker: str, rows: int = 2) -> tupl
 
 
 @pytest.mark.parametrize("shares", [None, 2])
-def test_workers_over_a_promotion(pair: Pair, shares: int | None) -> None:
+def test_workers_across_a_promotion(pair: Pair, shares: int | None) -> None:
     """A worker's batch stays if the standby knows it.
 
     The rows of other batches come again in batches with new numbers.
@@ -242,7 +242,7 @@ SELECT feed_create('parts', 'parts');
 """
 
 
-def test_a_promotion_in_mid_call_is_noticed(pair: Pair) -> None:
+def test_a_promotion_during_a_call_is_noticed(pair: Pair) -> None:
     pair.old.execute(PARTS.encode())
     position = str(value(pair.old, "SELECT reader_start('parts')::text"))
     pair.old.execute("INSERT INTO parts (n) VALUES (1), (2)")

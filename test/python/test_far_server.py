@@ -27,7 +27,7 @@ main()
 
 
 @pytest.mark.server
-def test_who_follows_goes_on_after_a_silence(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_run_that_follows_continues_after_a_silence(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
     """The host of the server vanishes while the tool awaits an answer, and comes back at the same address."""
     with far_server(cluster) as server, (tmp_path / "out").open("wb") as out, (tmp_path / "said").open("wb") as errors:
         address = {"PGHOST": "127.0.0.1", "PGPORT": "5432", "PGUSER": "postgres"}
@@ -69,7 +69,7 @@ def waits(dsn: str) -> dict[str, object]:
     return {name: value for name, value in conninfo_to_dict(completed(dsn)).items() if name in SILENCE}
 
 
-def test_what_notices_a_silence_is_there_unless_it_is_given(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_notice_a_silence_are_added_unless_given(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert waits("") == SILENCE == waits("postgresql://db1,db2:6000/shop") == waits("host=a,b hostaddr=1.2.3.4,5.6.7.8")
     for dsn in ("tcp_user_timeout=0 keepalives_count=", "postgresql:///shop?tcp_user_timeout=0&keepalives_count="):
         assert waits(dsn) == SILENCE | {"tcp_user_timeout": "0", "keepalives_count": ""}

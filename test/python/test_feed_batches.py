@@ -112,7 +112,7 @@ def test_the_example_of_the_manual(feed: Connection, cluster: Cluster) -> None:
     assert value(feed, "SELECT count(*) FROM feed_batches") == 0
 
 
-def test_a_worker_that_waits_gets_what_another_lost(feed: Connection) -> None:
+def test_a_worker_that_waits_gets_the_batch_that_another_lost(feed: Connection) -> None:
     insert(feed, 1, 5)
     number, _ = take(feed, "one")
     assert value(feed, "SELECT feed_wait('mailer', '0')") is False
@@ -139,7 +139,7 @@ def test_partitions_stay_while_a_batch_needs_them(feed: Connection) -> None:
     assert value(feed, passed) == ["day_1", "day_2"]
 
 
-def test_who_sees_batches_workers_and_reasons(feed: Connection, cluster: Cluster) -> None:
+def test_roles_that_see_batches_workers_and_reasons(feed: Connection, cluster: Cluster) -> None:
     for role in ("b_stranger", "b_monitor", "b_grantee", "b_reader"):
         feed.execute(f"DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN".encode())
     feed.execute("GRANT pg_monitor TO b_monitor; GRANT SELECT ON events TO b_grantee, b_reader")

@@ -81,7 +81,7 @@ def test_a_portal_over_peek(feed: Connection, frontend: Frontend) -> None:
 
 
 @pytest.mark.parametrize("name", ["feed_read", "feed_peek"])
-def test_the_fast_path_takes_no_rows(feed: Connection, frontend: Frontend, name: str) -> None:
+def test_the_fast_path_is_refused(feed: Connection, frontend: Frontend, name: str) -> None:
     oid = value(feed, "SELECT oid FROM pg_proc WHERE proname = %s", name)
     assert isinstance(oid, int)
     answer = frontend.call(oid, "callers", None, None, None)
@@ -108,7 +108,7 @@ def test_psql_with_fetch_count(feed: Connection, cluster: Cluster, server: Insta
         assert (done.stdout, done.stderr, unread(feed)) == ("1\n2\n3\n4\n5\n", "", 0)
 
 
-def test_a_function_that_reads_is_not_seen_through(feed: Connection) -> None:
+def test_a_limit_above_a_function_that_reads_is_not_noticed(feed: Connection) -> None:
     feed.execute(
         sql.SQL(
             """CREATE FUNCTION pg_temp.wrapped() RETURNS SETOF callers LANGUAGE plpgsql AS $$
@@ -120,7 +120,7 @@ def test_a_function_that_reads_is_not_seen_through(feed: Connection) -> None:
     feed.execute("DROP FUNCTION pg_temp.wrapped")
 
 
-def test_the_first_read_of_a_session_is_seen(feed: Connection, cluster: Cluster) -> None:
+def test_a_limit_above_the_first_read_of_a_session_is_noticed(feed: Connection, cluster: Cluster) -> None:
     for statement in (f"{READ} LIMIT 1", f"SELECT EXISTS ({READ})"):
         with connect(cluster.dsn) as session, pytest.raises(psycopg.errors.FeatureNotSupported):
             session.execute(statement.encode())
@@ -173,7 +173,7 @@ def test_a_statement_that_does_not_read_the_batch(fresh: Connection) -> None:
             assert value(fresh, unread_rows) == 0, statement
 
 
-def test_a_feed_that_does_not_exist_where_there_is_none(fresh: Connection) -> None:
+def test_a_feed_that_does_not_exist_in_a_database_without_feeds(fresh: Connection) -> None:
     fresh.execute("SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off")
     assert value(fresh, "SELECT count(*) FROM inorder_internal.feed") == 0
     for call in (

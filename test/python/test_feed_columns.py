@@ -101,7 +101,7 @@ def test_batches_that_are_cut_inside_a_transaction(fresh: Connection, key: str, 
 
 
 @pytest.mark.parametrize("options", ["", SHARED], ids=["workers", "shares"])
-def test_a_key_that_does_not_come_back(fresh: Connection, options: str) -> None:
+def test_a_key_that_is_not_restored(fresh: Connection, options: str) -> None:
     """The second remedy of the HINT is to seek the stored position.
 
     Rows of finished batches come again, and no row is lost.

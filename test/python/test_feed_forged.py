@@ -287,7 +287,7 @@ def check_others(state: State, victim: str) -> None:
     assert not is_attacked(state), victim
 
 
-def test_the_calls_work_where_nothing_is_forged(state: State) -> None:
+def test_the_calls_work_without_forged_state(state: State) -> None:
     alice = state.sessions["alice"]
     run(alice, "SELECT feed_create('x', 'alice.t')")
     refused = set(calls("alice.t", "alice"))
@@ -370,7 +370,7 @@ def test_every_name_is_quoted_and_every_name_of_the_server_has_its_schema(state:
 
 
 @pytest.mark.parametrize("relation", OWN if IS_SQL else WRONG)
-def test_a_forged_table_gives_nothing(state: State, relation: str) -> None:
+def test_the_forged_state_of_a_table_gives_no_rows(state: State, relation: str) -> None:
     forged = 0
     for number, description in enumerate(DESCRIPTIONS, WRONG.index(relation)):
         position, pending = POSITIONS[number % len(POSITIONS)], PENDING[number % len(PENDING)]
@@ -431,7 +431,7 @@ def test_a_forged_position_after_a_key_of_a_table_guarded_by_hand(state: State, 
 
 
 @pytest.mark.parametrize("shares", ["NULL", """ROW('n" OR evil.attack() --', 2, 'int8', 2, 'x')"""])
-def test_a_forged_feed_of_a_good_table_runs_nothing(state: State, shares: str) -> None:
+def test_a_forged_feed_of_a_good_table_runs_no_code(state: State, shares: str) -> None:
     tried = 0
     for number, (position, pending) in list(enumerate(product(POSITIONS, PENDING)))[:: 1 if LONG_RUN else 2]:
         if not forge(state, "alice.t", "", position, pending, OWNER, shares):
@@ -449,7 +449,7 @@ def test_a_forged_feed_of_a_good_table_runs_nothing(state: State, shares: str) -
 
 
 @pytest.mark.parametrize("relation", [*OWN, *(["alice.bare", "alice.t"] if not IS_SQL else [])])
-def test_a_forged_count_is_no_number(state: State, relation: str) -> None:
+def test_a_forged_count_is_not_returned(state: State, relation: str) -> None:
     oid, is_good = f"{literal(relation)}::regclass", relation == "alice.t"
     if is_good:
         run(state.sessions["alice"], "SELECT exact_count_stop('alice.t')")
@@ -477,7 +477,7 @@ def test_a_feed_has_one_state(state: State) -> None:
     check_others(state, "a second state")
 
 
-def test_who_owns_the_database_changes_and_deletes_nothing(state: State) -> None:
+def test_the_owner_of_the_database_changes_and_deletes_nothing(state: State) -> None:
     for command in ("SELECT FROM {}", "INSERT INTO {} VALUES ('alice.t', 'alice.t', '', '{}', 7, now())", "TABLE {}"):
         assert refusal(state.mallory, command.replace("{}", "inorder_internal.count_part", 1)) == "42501", command
     for table in ("feed", "feed_state", "feed_table", "counted_table", "count_part"):

@@ -76,7 +76,7 @@ def test_a_poll_touches_as_many_pages_as_before(
     assert value(fresh, held, 300 * BATCHES)
 
 
-def test_a_share_is_found_as_before_after_a_vacuum(fresh: Connection) -> None:
+def test_a_share_is_found_by_its_index_after_vacuum(fresh: Connection) -> None:
     """To the planner, the index of all batches seems as good as the index of one share.
 
     The few rows of a share are in many pages.

@@ -112,14 +112,16 @@ def settle(session: Connection, other: Connection, owner: str, feed: str = "f") 
 
 
 @pytest.mark.parametrize(("owner", "change", "expected"), CHANGES)
-def test_the_next_poll_sees(reader: Connection, fresh: Connection, owner: str, change: str, expected: object) -> None:
+def test_the_next_poll_sees_each_change(
+    reader: Connection, fresh: Connection, owner: str, change: str, expected: object
+) -> None:
     settle(reader, fresh, owner)
     for statement in change.split("; "):
         run(fresh, statement)
     assert poll(reader, owner) == expected
 
 
-def test_what_goes_past_a_log_to_which_nothing_comes(reader: Connection, fresh: Connection) -> None:
+def test_changes_without_an_idle_log_are_noticed(reader: Connection, fresh: Connection) -> None:
     run(fresh, "CREATE TABLE s.c (id int PRIMARY KEY)", "SELECT changes_enable('s.c')",
             "SELECT feed_create('c', 's.c_changes'), feed_grant('c', 'reader')",
             "GRANT SELECT ON s.c, s.c_changes TO reader")  # fmt: skip
@@ -131,7 +133,7 @@ def test_what_goes_past_a_log_to_which_nothing_comes(reader: Connection, fresh: 
 
 
 @pytest.mark.parametrize("role", ["ALTER ROLE reader {}SUPERUSER", "ALTER TABLE s.parts OWNER TO {}reader"])
-def test_who_may_move_a_feed_no_more(reader: Connection, fresh: Connection, role: str) -> None:
+def test_a_role_that_may_no_longer_move_a_feed(reader: Connection, fresh: Connection, role: str) -> None:
     """The role stops being a superuser, or the owner of the table, which everybody may read."""
     run(fresh, "CREATE ROLE noreader", "GRANT SELECT ON s.parts TO PUBLIC", "SELECT feed_revoke('f', 'reader')")
     run(fresh, role.format(""))
@@ -142,7 +144,7 @@ def test_who_may_move_a_feed_no_more(reader: Connection, fresh: Connection, role
     assert seen == "42501"
 
 
-def test_a_commit_of_others_costs_one_who_waits_no_search(reader: Connection, fresh: Connection) -> None:
+def test_commits_of_other_workers_cause_no_search(reader: Connection, fresh: Connection) -> None:
     """Each commit on the server wakes workers that wait.
 
     Most commits are of other workers, and an index shows that there is nothing new.
@@ -189,7 +191,7 @@ def count(session: Connection) -> object:
 
 
 @pytest.mark.parametrize(("change", "expected"), COUNT_CHANGES)
-def test_the_next_count_sees(reader: Connection, fresh: Connection, change: str, expected: object) -> None:
+def test_the_next_count_sees_each_change(reader: Connection, fresh: Connection, change: str, expected: object) -> None:
     run(fresh, "SELECT exact_count_start('s.t')")
     settled = {count(reader) for _ in range(3)}
     for statement in change.split("; "):
@@ -239,7 +241,7 @@ def test_the_next_count_of_a_transaction(reader: Connection, fresh: Connection) 
     assert count(reader) == "55000"
 
 
-def test_no_other_count_is_made(reader: Connection, fresh: Connection) -> None:
+def test_an_idle_count_is_not_repeated(reader: Connection, fresh: Connection) -> None:
     run(fresh, "SELECT exact_count_start('s.t')", "GRANT SET ON PARAMETER track_functions TO reader")
     run(fresh, "INSERT INTO s.t DEFAULT VALUES")  # a row since the count began
     run(reader, "SET track_functions = 'all'", COUNT, COUNT)
@@ -269,7 +271,7 @@ def pages(connection: Connection, explain: str) -> int:
 
 @pytest.mark.editions
 @pytest.mark.parametrize("kind", LOADS)
-def test_a_load_that_was_rolled_back_is_passed(fresh: Connection, kind: str) -> None:
+def test_a_load_that_was_rolled_back_is_read_once(fresh: Connection, kind: str) -> None:
     """Without VACUUM the dead rows stay. Each poll, even in a new session, would otherwise read all of them again."""
     index = "" if kind == "keys" else "CREATE INDEX ON load (xact)"
     partition = "CREATE TABLE part PARTITION OF load FOR VALUES IN (0)" if kind == "partitions" else ""

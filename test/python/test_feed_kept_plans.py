@@ -60,7 +60,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_rows_are_as_the_table_is_now(fresh: Connection, reader: Connection, change: str) -> None:
+def test_rows_have_the_present_columns(fresh: Connection, reader: Connection, change: str) -> None:
     for statement in CHANGES[change].split("; "):
         run(fresh, statement)
     run(fresh, "SELECT feed_enable('kept')")
@@ -126,7 +126,7 @@ def role(fresh: Connection, reader: Connection) -> Iterator[Connection]:
 
 
 @pytest.mark.parametrize("lost", LOST)
-def test_who_may_not_read_any_more_gets_no_rows_by_a_plan(fresh: Connection, role: Connection, lost: str) -> None:
+def test_a_role_that_lost_select_gets_no_rows_by_a_plan(fresh: Connection, role: Connection, lost: str) -> None:
     for call in CALLS.values():
         insert(fresh, "kept", 6)
         run(role, "BEGIN", call, "ROLLBACK")
@@ -138,7 +138,9 @@ def test_who_may_not_read_any_more_gets_no_rows_by_a_plan(fresh: Connection, rol
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_who_lost_it_under_the_lock_gets_no_rows_by_a_plan(fresh: Connection, role: Connection, name: str) -> None:
+def test_a_role_that_lost_select_during_a_wait_gets_no_rows_by_a_plan(
+    fresh: Connection, role: Connection, name: str
+) -> None:
     run(
         fresh,
         "BEGIN",
@@ -170,7 +172,7 @@ def test_row_security_is_that_of_each_role(fresh: Connection, role: Connection) 
     assert int(value(role, CALLS["feed_read"])) > 0
 
 
-def test_a_statement_over_a_batch_reads_another_one_of_the_table(fresh: Connection, reader: Connection) -> None:
+def test_a_statement_over_a_batch_reads_another_batch_of_the_table(fresh: Connection, reader: Connection) -> None:
     run(fresh, "SELECT feed_create('inner', 'kept')")
     insert(fresh, "kept", 3)
     insert(fresh, "kept", 4)
@@ -191,7 +193,7 @@ def test_a_read_that_ends_halfway_leaves_the_plan_as_it_was(fresh: Connection, r
     assert value(reader, KEPT.format("kept")) == 1
 
 
-def test_a_session_that_meets_many_tables_keeps_some_plans(fresh: Connection, other: Connection) -> None:
+def test_a_session_that_reads_many_tables_keeps_some_plans(fresh: Connection, other: Connection) -> None:
     tables = [f"kept_{n}" for n in range(70)]
     run(fresh, "BEGIN")
     make(fresh, *tables)
@@ -226,7 +228,7 @@ def test_the_planner_evaluates_no_constraint_of_the_owner(fresh: Connection, rea
     assert rows(reader, "kept") == [3]
 
 
-def test_pgaudit_writes_down_each_read(server: Installation) -> None:
+def test_pgaudit_logs_each_read(server: Installation) -> None:
     if not (server.pkglibdir / "pgaudit.so").exists():
         pytest.skip("pgaudit is not installed")
     settings = {"shared_preload_libraries": "pgaudit", "pgaudit.log": "read", "pgaudit.log_relation": "on",

@@ -38,7 +38,7 @@ def used(fresh: Connection) -> Connection:
     return fresh
 
 
-def test_they_begin_at_the_clock_and_count(used: Connection) -> None:
+def test_numbers_begin_at_the_clock_and_then_count(used: Connection) -> None:
     before = now()
     run(used, "SELECT feed_create('y', 't', 'now')")
     first = batch(used, "y")
@@ -58,14 +58,14 @@ def test_a_name_that_is_used_again(used: Connection, freed: list[str]) -> None:
     assert batch(used) > last
 
 
-def test_a_feed_that_gets_a_name_of_before(used: Connection) -> None:
+def test_a_feed_that_gets_a_former_name(used: Connection) -> None:
     run(used, "SELECT feed_create('old', 't', 'now')", "SELECT feed_drop('z')", "SELECT feed_create('z', 't', 'now')")
     last = batch(used)
     run(used, "SELECT feed_drop('z')", "SELECT feed_rename('old', 'z')")
     assert batch(used) > last
 
 
-def test_the_extension_that_is_made_again(used: Connection, edition_name: str) -> None:
+def test_the_extension_is_created_again(used: Connection, edition_name: str) -> None:
     if edition_name == "sql":
         pytest.skip("the SQL edition is no extension")
     last = batch(used)
@@ -74,7 +74,7 @@ def test_the_extension_that_is_made_again(used: Connection, edition_name: str) -
     assert batch(used) > last
 
 
-def test_a_role_that_is_made_again(used: Connection) -> None:
+def test_a_role_is_created_again(used: Connection) -> None:
     make = ("CREATE ROLE numbers_one", "GRANT ALL ON t TO numbers_one", "SET ROLE numbers_one",
             "SELECT feed_create('z', 't', 'now')")  # fmt: skip
     run(used, "DROP ROLE IF EXISTS numbers_one", *make)
@@ -108,7 +108,7 @@ def test_another_server_whose_clock_is_ahead(used: Connection) -> None:
     assert before < batch(used) < now()
 
 
-def test_all_are_exact_in_json(used: Connection) -> None:
+def test_numbers_are_exact_in_json(used: Connection) -> None:
     run(used, f"UPDATE inorder_internal.feed_state SET batch = {LIMIT - 1}")
     assert batch(used) == LIMIT
     run(used, "INSERT INTO t (n) VALUES (1)")

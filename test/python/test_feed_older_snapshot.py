@@ -24,7 +24,7 @@ OLDER = "25001"  # active_sql_transaction
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
-def test_an_older_snapshot_permits_nothing(fresh: Connection, other: Connection, level: str) -> None:
+def test_an_older_snapshot_permits_no_drop(fresh: Connection, other: Connection, level: str) -> None:
     run(fresh, *PARTS)
     assert value(fresh, DROPS) == 1
     run(other, f"BEGIN ISOLATION LEVEL {level}")
@@ -44,7 +44,7 @@ def test_an_older_snapshot_permits_nothing(fresh: Connection, other: Connection,
         run(other, "ROLLBACK")
 
 
-def test_an_older_statement_permits_nothing(fresh: Connection, other: Connection) -> None:
+def test_an_older_statement_permits_no_drop(fresh: Connection, other: Connection) -> None:
     run(fresh, *PARTS)
     run(fresh, "CREATE FUNCTION drops() RETURNS bigint LANGUAGE sql STABLE AS $$ " + DROPS + " $$")
     assert value(other, DROPS) == value(other, "SELECT drops()") == 1
@@ -91,7 +91,7 @@ def test_a_batch_that_is_retried_meanwhile_is_not_passed(fresh: Connection, othe
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 @pytest.mark.parametrize("frees", ["feed_rename('f', 'g')", "feed_drop('f')"])
-def test_a_number_that_came_meanwhile_is_not_used_again(
+def test_a_number_that_was_given_meanwhile_is_not_used_again(
     fresh: Connection, other: Connection, frees: str, level: str
 ) -> None:
     """A session that frees a name knows the last number of a batch under this name."""

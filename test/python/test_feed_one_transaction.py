@@ -81,7 +81,7 @@ def test_a_read_after_all_changes(fresh: Connection, other: Connection) -> None:
         assert value(other, READ[0]) == 20, name
 
 
-def test_a_change_after_a_feed_was_made(fresh: Connection) -> None:
+def test_a_change_after_a_feed_was_created(fresh: Connection) -> None:
     run(fresh, "BEGIN", *TABLES, ROWS, "SELECT feed_create('f', 't', 'now'), exact_count_start('t')")
     run(fresh, *UNGUARDED, "COMMIT", ROWS)
     assert state(fresh, READ[0]) == GROUND

@@ -65,7 +65,7 @@ def insert_new(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_a_read_touches_what_is_new(big: Connection, server: Installation, setting: str) -> None:
+def test_a_read_touches_only_new_rows(big: Connection, server: Installation, setting: str) -> None:
     big.execute("RESET ALL")
     big.execute((SETTINGS[setting] or "SELECT 1").encode())
     if setting == "parallel":
@@ -139,7 +139,7 @@ def test_a_large_transaction_is_read_once(fresh: Connection, column: str) -> Non
 
 
 @pytest.mark.editions
-def test_no_writer_waits_until_existing_rows_were_looked_at(fresh: Connection) -> None:
+def test_no_writer_waits_while_existing_rows_are_checked(fresh: Connection) -> None:
     """Older rows are checked by their index before the call takes the lock that makes writers wait."""
     run(fresh, "CREATE TABLE old (k int PRIMARY KEY)", f"INSERT INTO old SELECT generate_series(1, {OLD})")
     *steps, enable = (str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall())
@@ -187,7 +187,7 @@ def test_a_piece_in_order_touches_little_more_than_its_rows(ordered: Connection,
     expect_pieces(ordered, 100)
 
 
-def test_a_transaction_that_was_open_for_long_is_passed_once(ordered: Connection) -> None:
+def test_rows_that_were_delivered_within_a_set_are_skipped_once(ordered: Connection) -> None:
     between = f"WHERE seq BETWEEN {ORDERED_PIECE + 1} AND {ORDERED_ROWS // 2}"
     numbers = f"SELECT DISTINCT uuid_xact_id(id) AS n FROM big_order {between}"
     seek = f"SELECT feed_seek('in order', range_agg(int8range(n, n + 1))) FROM ({numbers}) AS e"

@@ -83,7 +83,7 @@ def check_delivered(connection: Connection, feed: str, table: str, before: list[
 
 
 @pytest.mark.parametrize("form", ["plain", "custom"])
-def test_feeds_go_on_in_a_younger_server(
+def test_feeds_continue_on_a_younger_server(
     cluster: Cluster, young: Cluster, filled: dict[str, list[int]], form: str, tmp_path: Path
 ) -> None:
     with copied(cluster, "filled", young, "restored", form, tmp_path) as connection:
@@ -183,7 +183,9 @@ def test_the_owner_of_a_database_dumps_and_restores_it(
 
 @pytest.mark.parametrize("jobs", ["1", "4"])
 @pytest.mark.usefixtures("plain_roles")
-def test_who_installed_restores_its_own(cluster: Cluster, young: Cluster, tmp_path: Path, jobs: str) -> None:
+def test_an_installer_dumps_and_restores_its_own_state(
+    cluster: Cluster, young: Cluster, tmp_path: Path, jobs: str
+) -> None:
     for server in (cluster, young):
         with connect(server.dsn) as admin:
             run(admin, "CREATE DATABASE plain", f"GRANT CREATE ON DATABASE plain TO {OWNER}")
@@ -275,7 +277,7 @@ def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_
                 assert read(restored, feed) == [4], feed
 
 
-def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
+def test_an_ordered_feed_continues_within_its_set(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
     """The column is found by its name, although its attribute number differs. Later rows belong to the next set."""
     with connect(cluster.dsn) as connection:
         spend_transactions(connection, 20_000)
@@ -306,7 +308,7 @@ def test_an_ordered_feed_goes_on_within_its_set(cluster: Cluster, young: Cluster
             assert value(restored, read_rows, "f", 5) == value(restored, read_rows, "steps", 5) == [0]
 
 
-def test_shares_of_which_one_waits_go_on(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
+def test_shares_continue_while_one_of_them_waits(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
     """A dump has not only the batches of shares, but also where the next batch of each share starts."""
     with copy_of("template1", cluster, "divided") as source, connect(source.info.dsn) as other:
         create(source)

@@ -245,7 +245,7 @@ def test_the_data_alone_is_refused(restored: Connection, young: Cluster, tmp_pat
 
 
 @pytest.mark.parametrize("command", ["VACUUM (FULL, FREEZE)", "VACUUM FREEZE", "CLUSTER {} USING {}_pkey"])
-def test_state_that_is_copied_as_it_is_stays(connection: Connection, command: str) -> None:
+def test_state_that_a_rewrite_copies_stays_accepted(connection: Connection, command: str) -> None:
     connection.execute("CREATE TABLE kept (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
     connection.execute("SELECT feed_create('kept', 'kept')")
     for state in ("inorder_internal.feed", "inorder_internal.feed_table"):

@@ -285,7 +285,7 @@ def test_a_share_that_is_blocked_for_long(db: Connection) -> None:
     assert value(db, "SELECT blocked_shares FROM feeds WHERE name = 'shared'") == 1
 
 
-def test_a_worker_keeps_its_share_and_takes_that_of_one_that_is_gone(db: Connection) -> None:
+def test_a_worker_keeps_its_share_and_takes_the_share_of_a_worker_that_is_gone(db: Connection) -> None:
     db.execute(TABLES["uuid"].format(COLUMNS.format("int")).encode())
     db.execute("SELECT feed_create('shared', 'shared', partition_by => 'key', shares => 2)")
     db.execute(

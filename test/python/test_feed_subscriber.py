@@ -164,7 +164,7 @@ def test_switch_over(pair: Pair, edition: str, tables: str) -> None:
 
 @pytest.mark.parametrize("tables", [ALL, OWN], ids=["all tables", "own tables"])
 @pytest.mark.parametrize("edition", EDITIONS)
-def test_switch_over_of_many(pair: Pair, edition: str, tables: str) -> None:
+def test_switch_over_of_many_tables(pair: Pair, edition: str, tables: str) -> None:
     switch_over(pair, edition, tables, 16, 40, "streaming = parallel, two_phase = true")
 
 

@@ -71,13 +71,15 @@ def begin_to_wait(writer: Connection, reader: Connection) -> None:
     wait_for(lambda: value(writer, IS_WAITING, reader.info.backend_pid) is True)
 
 
-def test_rows_that_are_there_are_not_waited_for(writer: Connection, waits: Waiting) -> None:
+def test_there_is_no_wait_for_existing_rows(writer: Connection, waits: Waiting) -> None:
     assert not waits("'0'")
     writer.execute("INSERT INTO waited (n) VALUES (1)")
     assert waits("'0'") and waits("'1 second'")
 
 
-def test_a_commit_wakes(writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor) -> None:
+def test_a_commit_ends_the_wait(
+    writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor
+) -> None:
     woken = until_true(waits, aside)
     begin_to_wait(writer, reader)
     writer.execute("CREATE TABLE unrelated ()")
@@ -91,7 +93,7 @@ def test_a_commit_wakes(writer: Connection, reader: Connection, waits: Waiting, 
     assert woken.result(PATIENCE) >= 1
 
 
-def test_others_change_the_table_meanwhile(
+def test_another_session_changes_the_table_during_the_wait(
     writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor
 ) -> None:
     """A session that waits holds no lock on the table, so nobody waits for the session.
@@ -111,7 +113,7 @@ def test_others_change_the_table_meanwhile(
     assert woken.result(PATIENCE) >= 1
 
 
-def test_an_error_ends_it(writer: Connection, reader: Connection, aside: ThreadPoolExecutor) -> None:
+def test_an_error_ends_the_wait(writer: Connection, reader: Connection, aside: ThreadPoolExecutor) -> None:
     """An error ends the wait at once, and the session can continue."""
     woken = aside.submit(lambda: value(reader, "SELECT feed_wait('wait')"))
     begin_to_wait(writer, reader)
@@ -124,7 +126,9 @@ def test_an_error_ends_it(writer: Connection, reader: Connection, aside: ThreadP
     assert value(reader, "SELECT 1") == 1
 
 
-def test_a_cancel_ends_it(writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor) -> None:
+def test_a_cancel_ends_the_wait(
+    writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor
+) -> None:
     woken = until_true(waits, aside)
     begin_to_wait(writer, reader)
     writer.execute("SELECT pg_cancel_backend(%s)", [reader.info.backend_pid])
@@ -150,7 +154,7 @@ def test_within_a_block_that_catches_errors(writer: Connection, reader: Connecti
     assert value(reader, "SELECT feed_wait('wait', '0')") is True
 
 
-def test_a_batch_is_waited_for_until_its_lease_is_over(writer: Connection, reader: Connection) -> None:
+def test_a_wait_for_a_batch_ends_with_its_lease(writer: Connection, reader: Connection) -> None:
     writer.execute("INSERT INTO waited (n) VALUES (1)")
     batch, token = writer.execute("SELECT number, token FROM feed_take_batch('wait', 'w')").fetchall()[0]
     assert value(reader, "SELECT feed_wait('wait', '0')") is False

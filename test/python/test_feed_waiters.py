@@ -50,7 +50,7 @@ def call(session: Connection, statement: str) -> object:
 @pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ"])
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("name", CALLS)
-def test_who_waited_goes_on_or_tries_again(
+def test_a_call_that_waited_continues_or_can_be_retried(
     fresh: Connection, cluster: Cluster, table: str, level: str, change: str, name: str
 ) -> None:
     if table == "generated" and change == "feed_rebase":

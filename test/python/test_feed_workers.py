@@ -172,7 +172,7 @@ def test_a_batch_is_finished_once(feed: Connection, other: Connection) -> None:
         assert waiting.result() == LOST
 
 
-def test_another_name_gets_it_when_the_lease_is_over(feed: Connection, other: Connection) -> None:
+def test_another_worker_gets_the_batch_when_the_lease_is_over(feed: Connection, other: Connection) -> None:
     insert(feed, 2)
     number, token = take(feed, "a")
     assert take(other, "b") == (None, None)
@@ -183,7 +183,7 @@ def test_another_name_gets_it_when_the_lease_is_over(feed: Connection, other: Co
     assert "If this worker has another name, its lease has expired" in str(caught.value.diag.message_hint)
 
 
-def test_what_the_hint_says(feed: Connection) -> None:
+def test_the_hint_says_what_became_of_the_batch(feed: Connection) -> None:
     insert(feed, 5)
     cases: dict[str, tuple[int, int]] = {}
     number, token = take(feed, "a")
@@ -267,7 +267,7 @@ def test_a_batch_that_is_taken_in_a_prepared_transaction(feed: Connection) -> No
     assert value(feed, FINISH, number, token) is True
 
 
-def test_no_lock_stays(feed: Connection) -> None:
+def test_no_lock_is_left(feed: Connection) -> None:
     insert(feed, 3)
     take(feed, "a")
     locks = "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND (locktype IN ('advisory', 'object'))"

@@ -81,14 +81,14 @@ def test_a_name_adds_no_line() -> None:
     ]
 
 
-def test_columns_stand_below_each_other_whatever_names_are_of() -> None:
+def test_columns_are_aligned_whatever_the_characters_of_names() -> None:
     for width, feed in ((120, "注文の一覧"), (120, "e\u0301te\u0301"), (80, "注文の一覧" * 9)):
         lines = as_table([ROWS[0], ROWS[1] | {"feed": feed}], width).splitlines()
         places = {cells(line.partition("app.events")[0]) for line in lines if "app.events" in line}
         assert len(places) == 1 and max(map(cells, lines)) <= width, lines
 
 
-def test_who_delays_rows(cluster: Cluster, feeds: Tail) -> None:
+def test_transactions_that_delay_rows(cluster: Cluster, feeds: Tail) -> None:
     """The output has the oldest transaction, open or prepared, and the time for which it has delayed rows."""
     with connect(f"{cluster.dsn} dbname=tail") as writer:
         writer.execute("SET application_name = 'importer'")
@@ -134,7 +134,7 @@ def test_a_check_for_monitoring(feeds: Tail, fresh: Connection) -> None:
     assert "--watch excludes --check" in feeds("--check", "1h", "--watch", "1s", code=2)
 
 
-def test_a_poll_in_vain_is_recorded_before_a_check_would_fail(feeds: Tail, fresh: Connection) -> None:
+def test_a_poll_without_rows_is_recorded_before_a_check_would_fail(feeds: Tail, fresh: Connection) -> None:
     """The reader polls often, and then there is a new row. The last poll that was recorded is half a minute old."""
     fresh.execute("SELECT feed_drop('mail'), count(*) FROM feed_read('say \"hi\"', null::events)")
     times = ("polled", "caught_up_at")
@@ -188,7 +188,7 @@ def test_a_file_that_is_replaced(feeds: Tail, fresh: Connection) -> None:
     assert [path.name for path in feeds.folder.iterdir()] == ["inorder.prom"]
 
 
-def test_no_feed_and_mistakes(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
+def test_no_feed_and_wrong_options(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
     feeds = Tail(cluster, tmp_path, command="feeds")
     fresh.execute("SELECT feed_drop(name) FROM feeds")
     for form, lines in (("table", 1), ("json", 0), ("prometheus", 2 * len(GAUGES))):
@@ -201,7 +201,7 @@ def test_no_feed_and_mistakes(cluster: Cluster, fresh: Connection, tmp_path: Pat
     assert "cannot write /nowhere/x" in feeds("--out", "/nowhere/x", code=2)
 
 
-def test_whether_it_has_all_rows_of_a_table_that_is_changed(fresh: Connection) -> None:
+def test_caught_up_is_right_while_the_table_is_changed(fresh: Connection) -> None:
     read = "SELECT caught_up FROM feeds WHERE name = 'f'"
     fresh.execute("SELECT feed_create('f', 'events', 'now')")
     insert(fresh, 3)
@@ -216,7 +216,7 @@ def test_whether_it_has_all_rows_of_a_table_that_is_changed(fresh: Connection) -
         fresh.execute("ALTER TABLE events ALTER n TYPE int")  # the session holds no lock that blocks this change
 
 
-def test_what_an_owner_does_to_a_table_does_not_hide_other_feeds(fresh: Connection) -> None:
+def test_a_table_that_its_owner_changes_does_not_hide_other_feeds(fresh: Connection) -> None:
     read = "SELECT name, caught_up FROM feeds ORDER BY name"
     fresh.execute("CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
     fresh.execute("CREATE INDEX ON parts (id)")

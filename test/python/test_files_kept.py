@@ -51,7 +51,7 @@ def test_the_files_of_a_demo_have_the_same_number(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_the_demo_says_what_this_machine_hides(server: Installation) -> None:
+def test_the_demo_says_which_effects_this_server_hides(server: Installation) -> None:
     result = Result("insert", "now", "0", 1, {}, {}, {}, DIRECT_IO)
     assert hidden(result, server) == []
     result.method = EXACT_COUNTERS

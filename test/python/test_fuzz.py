@@ -107,7 +107,7 @@ def fall_into(place: World, mallory: Session, body: str) -> dict[str, str]:
         ("PERFORM pg_terminate_backend(pg_backend_pid());", "crash", ""),
     ],
 )  # fmt: skip
-def test_a_hole_is_seen(place: World, mallory: Session, body: str, oracle: str, text: str) -> None:
+def test_a_security_hole_is_found(place: World, mallory: Session, body: str, oracle: str, text: str) -> None:
     if "pg_sleep(3)" in body:
         mallory.run("SET statement_timeout = 0")
     failed = fall_into(place, mallory, body)
@@ -115,7 +115,7 @@ def test_a_hole_is_seen(place: World, mallory: Session, body: str, oracle: str, 
     assert oracle in failed and text in failed[oracle], failed
 
 
-def test_what_the_server_does_by_itself_is_no_hole(place: World, mallory: Session) -> None:
+def test_an_internal_error_of_the_server_itself_is_no_finding(place: World, mallory: Session) -> None:
     for statement in ("CREATE TABLE mallory.gone (n int)", "PREPARE p AS SELECT NULL::mallory.gone",
                       "EXECUTE p", "DROP TABLE mallory.gone"):  # fmt: skip
         assert mallory.run(statement).ok
@@ -153,7 +153,7 @@ def turn(place: World, mallory: Session) -> dict[str, str]:
     return found(place)
 
 
-def test_honest_turns_pass(place: World, mallory: Session) -> None:
+def test_honest_roles_find_nothing_without_faults(place: World, mallory: Session) -> None:
     assert turn(place, mallory) == {}
 
 
@@ -173,7 +173,7 @@ def test_honest_turns_pass(place: World, mallory: Session) -> None:
          "honest", 'feed "events" of role alice'),
     ],
 )  # fmt: skip
-def test_what_others_notice(
+def test_faults_that_honest_roles_notice(
     place: World, mallory: Session, break_it: str, mend_it: str, oracle: str, text: str
 ) -> None:
     place.admin.execute(break_it.encode())
@@ -219,7 +219,7 @@ def test_a_function_that_only_the_extension_runs(place: World, mallory: Session)
     assert "mallory.evil(integer) as postgres" in found(place)["ran"]
 
 
-def test_a_crash_is_seen(server: Installation) -> None:
+def test_a_crash_is_found(server: Installation) -> None:
     with world(server, 2) as place:
         mallory = place.session("mallory")
         body = "COPY (SELECT 1) TO PROGRAM 'kill -SEGV $PPID'; PERFORM pg_sleep(1);"
@@ -234,7 +234,7 @@ def test_a_crash_is_seen(server: Installation) -> None:
         mallory.close()
 
 
-def test_the_loop_finds_a_hole(server: Installation) -> None:
+def test_the_loop_finds_a_security_hole(server: Installation) -> None:
     with world(server, 3) as place:
         place.admin.execute(DEFINER.format("PERFORM mallory.evil(1::bigint);").encode())
         place.admin.execute("ALTER EXTENSION inorder ADD FUNCTION public.feed_hole()")

@@ -235,7 +235,7 @@ def start(*arguments: str, folder: Path) -> "subprocess.Popen[bytes]":
 
 
 @pytest.mark.parametrize("output", ["text", "copy-binary"])
-def test_a_reader_that_has_enough_ends_it_quietly(tmp_path: Path, output: str) -> None:
+def test_a_reader_that_closes_the_pipe_ends_the_output_quietly(tmp_path: Path, output: str) -> None:
     with start("--format", output, folder=tmp_path) as running:
         assert running.stdout and running.stderr
         assert len(running.stdout.read(37)) == 37

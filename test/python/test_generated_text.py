@@ -181,7 +181,7 @@ def unqualified(text: str) -> list[str]:
         "CREATE TRIGGER t BEFORE INSERT ON s.t EXECUTE FUNCTION f()",
     ],
 )  # fmt: skip
-def test_the_checker_sees_what_is_not_exact(text: str) -> None:
+def test_the_checker_finds_inexact_names(text: str) -> None:
     assert unqualified(text)
 
 
@@ -218,7 +218,7 @@ def texts(connection: Connection, makers: tuple[str, ...]) -> Iterator[str]:
     "text",
     ["SELECT NULL::s.t", "SELECT x::s.t[]", "SELECT to_json(x)", "SELECT e.c::text FROM s.t AS e", "SELECT s.f()"],
 )
-def test_the_checker_sees_what_a_user_may_have_made(text: str) -> None:
+def test_the_checker_finds_names_that_a_user_may_have_created(text: str) -> None:
     assert foreign(text)
 
 
@@ -232,7 +232,7 @@ def filled(text: str, schema: str = "public") -> str:
     return f"SELECT FROM {text}" if text.startswith("inorder_text.") else text
 
 
-def test_queries_of_the_tool_lead_to_nothing_of_a_user() -> None:
+def test_queries_of_the_tool_use_no_object_of_a_user() -> None:
     texts = {name: text.as_string() for name, text in queries().items() if name not in OUR_ROWS}
     assert len(texts) > 50
     # This query makes json of names in the catalog, of numbers and of batches, not of a value in a table.
@@ -263,7 +263,7 @@ def test_no_source_makes_text_with_the_name_of_a_type() -> None:
     assert not lines
 
 
-def test_json_of_the_tool_leads_to_nothing_of_a_user(tables: Connection) -> None:
+def test_json_of_the_tool_uses_no_object_of_a_user(tables: Connection) -> None:
     with tables.transaction():
         for name, is_plain in (("typed", False), ("keyed", True)):
             tables.execute(f"LOCK TABLE o.{name} IN ACCESS SHARE MODE".encode())

@@ -91,7 +91,7 @@ HARMLESS = (
 
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
 @pytest.mark.parametrize("change", HARMLESS)
-def test_what_changes_no_file_alarms_nobody(place: Place, tables: tuple[str, ...], change: str) -> None:
+def test_commands_that_change_no_file_cause_no_error(place: Place, tables: tuple[str, ...], change: str) -> None:
     owner, reader = place.make(*tables), place.session()
     run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
     run(owner, change)
@@ -101,7 +101,7 @@ def test_what_changes_no_file_alarms_nobody(place: Place, tables: tuple[str, ...
 
 
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
-def test_what_a_transaction_writes_anew_itself_it_sees(place: Place, isolation: str) -> None:
+def test_a_transaction_reads_a_table_that_it_has_rewritten(place: Place, isolation: str) -> None:
     owner = place.make(PLAIN)
     run(owner, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1", "ALTER TABLE t ALTER note TYPE bigint", "SAVEPOINT s")
     run(owner, "ALTER TABLE t ALTER note TYPE numeric")
@@ -189,7 +189,7 @@ def test_a_dump_of_the_rows_is_restored_into_a_guarded_table(place: Place) -> No
     assert numbers(owner) == [1, 1, 2, 3, 4]
 
 
-def test_enabling_anew_what_was_guarded_all_the_time(place: Place) -> None:
+def test_enabling_again_a_table_that_was_always_guarded(place: Place) -> None:
     """Feeds and batches continue after a change of the key column or the base.
 
     The owner had locked the table for the change.
@@ -230,7 +230,7 @@ GENERATED = (
         "coalesce(xact_id_generated(), 0)", "xact_id_generated()::int", "(ARRAY[xact_id_generated()])[1]",
     ],
 )  # fmt: skip
-def test_a_generation_expression_that_is_another(place: Place, expression: str) -> None:
+def test_another_generation_expression(place: Place, expression: str) -> None:
     owner = place.session()
     run(owner, GENERATED[0].format(expression), GENERATED[1])
     assert state(owner, "SELECT feed_enable('t')", "42703") == "42703"
@@ -263,7 +263,7 @@ def test_a_partition_with_another_expression(place: Place, expression: str) -> N
     assert numbers(owner) == [1]
 
 
-def test_an_expression_that_is_set(place: Place) -> None:
+def test_set_expression_changes_the_numbers(place: Place) -> None:
     owner = place.session()
     run(
         owner,
@@ -335,7 +335,7 @@ KINDS = ["regclass", "money", "int[]", "timetz", *(["public.uuid_v1"] if TESTED 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_key_that_cannot_be_written_down(place: Place, kind: str) -> None:
+def test_a_key_that_a_position_cannot_contain(place: Place, kind: str) -> None:
     owner = place.session()
     values = {
         "regclass": "oid::regclass FROM pg_class LIMIT 20", "money": "i::money FROM generate_series(-9, 10) AS i",
@@ -388,7 +388,7 @@ def test_a_partition_comes_between_two_reads_of_a_batch(place: Place, read: str)
 
 
 @pytest.mark.parametrize("read", ["batch rows", "rows"])
-def test_a_partition_is_changed_outside_between_two_reads_of_a_batch(place: Place, read: str) -> None:
+def test_a_partition_is_changed_while_detached_between_two_reads_of_a_batch(place: Place, read: str) -> None:
     owner = place.make(*PARTS)
     run(
         owner, "ALTER TABLE t DETACH PARTITION t_1", "INSERT INTO t_1 (id, n) SELECT uuid_xact_floor(5), 1",
@@ -478,7 +478,7 @@ def test_a_partition_that_is_being_detached(place: Place, isolation: str) -> Non
 
 
 @pytest.mark.parametrize("key", [", ADD PRIMARY KEY (b, a)", ", ADD PRIMARY KEY (n)", ""])
-def test_here_is_not_in_the_middle_of_another_order(place: Place, key: str) -> None:
+def test_the_position_here_inside_a_transaction_needs_the_same_key(place: Place, key: str) -> None:
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't')", MANY)
     first = numbers(owner, "SELECT n FROM feed_read('f', null::t, 37)")

@@ -49,7 +49,7 @@ OWN_CHANGES = {
 
 @pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
 @pytest.mark.parametrize("change", OWN_CHANGES)
-def test_an_own_change_does_not_hide_the_new_file_of_another(place: Place, change: str, isolation: str) -> None:
+def test_an_own_change_does_not_hide_a_rewrite_by_another_session(place: Place, change: str, isolation: str) -> None:
     owner, other = place.make(PLAIN), place.session()
     run(owner, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
     run(other, "ALTER TABLE t ALTER note TYPE bigint")
@@ -60,7 +60,7 @@ def test_an_own_change_does_not_hide_the_new_file_of_another(place: Place, chang
 
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
 @pytest.mark.parametrize("change", OWN_CHANGES)
-def test_an_own_change_alarms_nobody(place: Place, change: str, isolation: str) -> None:
+def test_an_own_change_causes_no_error(place: Place, change: str, isolation: str) -> None:
     owner = place.make(PLAIN)
     run(owner, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1", OWN_CHANGES[change])
     assert states(owner, READS) == dict.fromkeys(READS, "")
@@ -69,7 +69,7 @@ def test_an_own_change_alarms_nobody(place: Place, change: str, isolation: str) 
     run(owner, "COMMIT")
 
 
-def test_a_table_of_the_own_transaction(place: Place) -> None:
+def test_a_table_created_in_the_same_transaction(place: Place) -> None:
     owner = place.session()
     run(owner, "BEGIN", PLAIN, "SELECT feed_create('f', 't'), exact_count_start('t')", "INSERT INTO t (n) VALUES (1)")
     run(owner, "ALTER TABLE t ALTER note TYPE bigint")
@@ -78,7 +78,7 @@ def test_a_table_of_the_own_transaction(place: Place) -> None:
     assert numbers(owner) == [1]
 
 
-def test_a_count_before_an_own_rewrite(place: Place) -> None:
+def test_a_count_before_a_rewrite_in_the_same_transaction(place: Place) -> None:
     owner = place.make(PLAIN)
     run(owner, "BEGIN", "DECLARE c CURSOR FOR SELECT exact_count('t')", "ALTER TABLE t ALTER note TYPE bigint")
     assert state(owner, "FETCH c") == SNAPSHOT
@@ -263,7 +263,7 @@ def test_a_brin_index_gives_no_order(place: Place, opclass: str) -> None:
     assert state(owner, READS["read"]) == GROUND
 
 
-def test_a_schema_gets_another_name(place: Place) -> None:
+def test_a_schema_is_renamed(place: Place) -> None:
     """A restore finds a table by its name in the position.
 
     The position must have the table's present name, not the name at the last check.
@@ -316,7 +316,7 @@ def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Con
 
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
 @pytest.mark.parametrize("way", NEW_PARTITIONS)
-def test_a_partition_that_the_session_has_not_heard_of(
+def test_a_partition_that_the_session_does_not_know_yet(
     place: Place, shared_folder: Path, way: str, isolation: str
 ) -> None:
     """The snapshot shows that the transaction that attached the partition has ended.
@@ -361,7 +361,7 @@ def test_a_table_is_dropped_while_it_is_read(place: Place) -> None:
     assert numbers(owner) == [1, 2, 3, 4]
 
 
-def test_a_guard_that_goes_while_the_proof_is_made(place: Place) -> None:
+def test_a_guard_that_is_dropped_while_the_proof_is_made(place: Place) -> None:
     reader, owner = place.make(*PARTS), place.session()
     assert value(reader, READS["count"]) == 4
     run(owner, f"CREATE SCHEMA {place.schema}_2", f"DROP SCHEMA {place.schema}_2")  # this invalidates all proofs

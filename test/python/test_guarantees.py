@@ -47,7 +47,7 @@ def is_listed(promise: str, listed: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: re.sub(r"\W+", "-", LINK.findall(row[0])[0][0][:40]))
-def test_what_a_row_names_is_there(row: list[str]) -> None:
+def test_everything_that_a_row_names_exists(row: list[str]) -> None:
     promise, _, model, schedule, tested = row
     ((words, page),) = LINK.findall(promise)
     assert plain(words).lower() in plain((PAGE.parent / page).read_text()).lower()
@@ -74,6 +74,6 @@ def check_model(cell: str) -> None:
         assert CHECKS[name].module == check.module and CHECKS[name].fails in names.split(", ")
 
 
-def test_rows_of_the_first_table_have_all_four() -> None:
+def test_rows_of_the_first_table_have_all_four_links() -> None:
     assert [row for row in COMPLETE if len(row) != 5 or any(not LINK.search(cell) for cell in row)] == []
     assert len(COMPLETE) > 8 and {len(row) for row in INCOMPLETE} == {5}

@@ -75,7 +75,7 @@ def lied(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.mark.parametrize("command", ["tail events --position p", "tail --feed f"])
 @pytest.mark.parametrize("lie", ["copy_in", "copy_both", "error_and_copy"])
-def test_who_wants_rows_gets_none(lied: Lied, command: str, lie: str) -> None:
+def test_a_command_that_expects_rows_ends_without_rows(lied: Lied, command: str, lie: str) -> None:
     """libpq returns the same COPY result with each call. Without a check, a loop over the results would never end."""
     liar = OneLie(b"H", lie)
     done = lied.run(command, liar)
@@ -89,7 +89,7 @@ def test_text_that_is_not_utf8(lied: Lied) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_a_server_sends_is_never_obeyed(lied: Lied, command: str) -> None:
+def test_messages_of_a_server_have_no_effect_on_the_terminal(lied: Lied, command: str) -> None:
     """The server changes messages at random; the command gives the seed."""
     wrong = []
     for number in range(LIES):
@@ -112,7 +112,7 @@ def test_no_name_of_a_table_begins_a_line_of_the_tool(lied: Lied) -> None:
     assert not any(b"\x1b" in done.stderr or rb"\n\x1b" in done.stderr[:2] for done in runs), runs
 
 
-def test_names_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
+def test_names_are_unchanged_except_on_a_terminal(lied: Lied) -> None:
     name = NAMED.replace("a", "b", 1)
     with connect(f"{lied.cluster.dsn} dbname=lied_to") as admin:
         run(admin, f"CREATE TABLE {name} (id int PRIMARY KEY)")
@@ -126,7 +126,7 @@ def test_names_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
         assert expected in shown and b"[2JHINT" in shown and b"\x1b" not in shown and b"\xc2\x9b" not in shown, shown
 
 
-def test_rows_are_as_they_are_but_on_a_terminal(lied: Lied) -> None:
+def test_rows_are_unchanged_except_on_a_terminal(lied: Lied) -> None:
     """On a terminal, names of columns are escaped like values, and binary formats are refused."""
     tail = ["tail", "odd", "--position"]
     with connect(f"{lied.cluster.dsn} dbname=lied_to") as admin:

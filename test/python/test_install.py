@@ -153,7 +153,7 @@ def owners(cluster: Cluster, tmp_path: Path, installed: Connection) -> Tool:
 
 
 @pytest.mark.server
-def test_what_depends_on_it_is_not_removed(owners: Tool, installed: Connection) -> None:
+def test_objects_that_depend_on_the_edition_are_not_removed(owners: Tool, installed: Connection) -> None:
     run(installed, "CREATE VIEW public.v AS SELECT name FROM inorder.feeds")
     assert "view public.v" in owners.uninstall("--yes", code=2)
     run(installed, "DROP VIEW public.v")
@@ -233,7 +233,7 @@ def test_no_column_is_left_without_its_values(tool: Tool, empty: Connection, edi
         ("CREATE DOMAIN public.key AS uuid DEFAULT inorder.uuid_xact_nextval()", "type public.key"),
     ],
 )  # fmt: skip
-def test_what_is_no_part_of_a_table_is_not_removed_either(
+def test_dependent_objects_that_are_no_part_of_a_table_are_not_removed_either(
     owners: Tool, installed: Connection, statement: str, named: str
 ) -> None:
     """DROP SCHEMA CASCADE would drop these objects, and columns whose type is one of these domains."""
@@ -255,7 +255,7 @@ def test_functions_that_inserts_call_are_not_broken(owners: Tool, installed: Con
 
 
 @pytest.mark.server
-def test_all_that_is_in_the_way_is_named_at_once(owners: Tool, installed: Connection) -> None:
+def test_all_obstacles_are_named_at_once(owners: Tool, installed: Connection) -> None:
     run(
         installed, "CREATE VIEW public.v AS SELECT name FROM inorder.feeds",
         "CREATE TABLE public.t (id uuid PRIMARY KEY DEFAULT inorder.uuid_xact_nextval(), n int)",

@@ -14,7 +14,7 @@ from world.sql import rows, run
 pytestmark = pytest.mark.server
 
 
-def test_what_is_not_inorders_stays(tool: Tool, empty: Connection) -> None:
+def test_objects_of_others_stay(tool: Tool, empty: Connection) -> None:
     tool.install("--edition", SQL)
     run(
         empty, "SET ROLE edition_owner", EVENTS.replace("public.events", "inorder.events"),
@@ -60,7 +60,7 @@ PLANTED = (
 )  # fmt: skip
 
 
-def test_what_a_stranger_has_put_there_is_not_taken_over(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
+def test_objects_of_a_stranger_are_not_taken_over(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
     run(empty, f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres",
          f"GRANT CREATE ON DATABASE {empty.info.dbname} TO edition_owner")  # fmt: skip
     run(empty, "SET ROLE edition_owner", *(text.replace("{}", __version__) for text in PLANTED))
@@ -70,7 +70,7 @@ def test_what_a_stranger_has_put_there_is_not_taken_over(cluster: Cluster, tmp_p
         assert 'belongs to role "edition_owner", which is not trusted' in refused and "attacked" not in refused
 
 
-def test_a_superuser_does_not_call_what_the_owner_of_the_database_can_change(
+def test_a_superuser_calls_no_function_that_the_owner_of_the_database_can_change(
     cluster: Cluster, tmp_path: Path, tool: Tool, empty: Connection
 ) -> None:
     tool.install("--edition", SQL)

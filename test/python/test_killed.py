@@ -102,7 +102,7 @@ def kept(folder: Path, temporary: Path, shown: str) -> Result:
 
 
 @BOTH_SIGNALS
-def test_while_tables_are_filled(
+def test_a_run_is_killed_while_it_fills_tables(
     tmp_path: Path, server: Installation, shared_folder: Path, number: signal.Signals
 ) -> None:
     """The run leaves no file, because nothing was measured."""
@@ -116,7 +116,7 @@ def test_while_tables_are_filled(
 
 
 @pytest.mark.parametrize(("arguments", "number"), [(SMALL_INSERT, signal.SIGTERM), (SMALL_BULK, signal.SIGINT)])
-def test_while_it_measures(
+def test_a_run_is_killed_while_it_measures(
     tmp_path: Path, server: Installation, shared_folder: Path, arguments: tuple[str, ...], number: signal.Signals
 ) -> None:
     with Lab(tmp_path, server, shared_folder, *arguments, "--rounds", "500") as lab:
@@ -129,7 +129,9 @@ def test_while_it_measures(
 
 
 @BOTH_SIGNALS
-def test_while_it_reports(tmp_path: Path, server: Installation, shared_folder: Path, number: signal.Signals) -> None:
+def test_a_run_is_killed_while_it_reports(
+    tmp_path: Path, server: Installation, shared_folder: Path, number: signal.Signals
+) -> None:
     with Lab(tmp_path, server, shared_folder, *SMALL_BULK, "--rounds", "1") as lab:
         lab.wait_for(lambda: lab.complete() and not list(shared_folder.iterdir()))
         time.sleep(0.2)
@@ -140,7 +142,7 @@ def test_while_it_reports(tmp_path: Path, server: Installation, shared_folder: P
 
 
 @pytest.mark.parametrize("arguments", [SMALL_INSERT, SMALL_BULK], ids=lambda arguments: arguments[0])
-def test_killed_and_resumed(
+def test_a_killed_run_is_resumed(
     tmp_path: Path, server: Installation, shared_folder: Path, arguments: tuple[str, ...]
 ) -> None:
     with Lab(tmp_path, server, shared_folder, *arguments, "--rounds", ROUNDS[arguments]) as lab:

@@ -89,7 +89,7 @@ A, B = Written("A", 1, ["1"], 6, True), Written("B", 2, ["2"], 3, True, clock=2)
         ([Polled(7, 8, ("1",), 9), Polled(9, 10, ("2",))], Judgement(stalled=(Stall("2", (), 7),))),
     ],
 )
-def test_what_is_judged(polls: list[Polled], expected: Judgement) -> None:
+def test_the_judgement_of_polls(polls: list[Polled], expected: Judgement) -> None:
     assert judge(History(transactions=[A, B], polls=polls)) == expected
 
 
@@ -100,7 +100,7 @@ def test_a_row_after_its_consequence_is_out_of_order() -> None:
 
 
 @pytest.mark.parametrize("lengths", [(2, 2), (2, 2, 1), (3, 1, 2)])
-def test_each_order_is_there_once(lengths: tuple[int, ...]) -> None:
+def test_each_order_exists_once(lengths: tuple[int, ...]) -> None:
     orders = list(interleavings(lengths))
     assert len(orders) == len(set(orders)) == factorial(sum(lengths)) // prod(map(factorial, lengths))
 
@@ -176,7 +176,7 @@ FAULTLESS = {"horizon": {"stalled"}, "decoding": set[str](), "feed": set[str](),
 
 
 @pytest.mark.parametrize("name", FAULTLESS)
-def test_nothing_is_found_in_what_is_right(target: Target, name: str) -> None:
+def test_no_fault_is_found_in_a_correct_reader(target: Target, name: str) -> None:
     with closing(Arena(target, WAYS[name])) as arena:
         assert {fault for case in SOME_CASES for fault in run_case(arena, case, FEW).failures} <= FAULTLESS[name]
         assert run_load(arena, 0.5, seed=1).failures == {}
@@ -185,7 +185,7 @@ def test_nothing_is_found_in_what_is_right(target: Target, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "missed"), [("airbyte-xmin", {"deletes", "key changed", "truncated"}), ("changes", set[str]())]
 )
-def test_a_copy_differs_by_what_its_reader_does_not_see(target: Target, name: str, missed: set[str]) -> None:
+def test_a_copy_lacks_the_changes_that_its_reader_does_not_see(target: Target, name: str, missed: set[str]) -> None:
     with closing(Arena(target, WAYS[name])) as arena:
         assert {case.name for case in SOME_COPY_CASES if run_case(arena, case, FEW).failures} == missed
         loads = ([*run_load(arena, 0.5, seed).failures] for seed in range(LOADS if missed else 1))
@@ -193,7 +193,7 @@ def test_a_copy_differs_by_what_its_reader_does_not_see(target: Target, name: st
 
 
 @pytest.mark.parametrize(("name", "case"), [("updated", "updates"), ("updated-lag", "long update")])
-def test_a_copy_by_the_time_of_the_update_misses_one(target: Target, name: str, case: str) -> None:
+def test_a_copy_by_the_time_of_the_update_misses_an_update(target: Target, name: str, case: str) -> None:
     with closing(Arena(target, WAYS[name])) as arena:
         (planned,) = (candidate for candidate in COPY_CASES if candidate.name == case)
         failures = run_case(arena, planned, 9).failures
@@ -233,7 +233,7 @@ def test_a_random_load_finds_lost_rows(target: Target, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("name", FAULTLESS)
-def test_no_schedule_finds_anything_in_what_is_right(target: Target, name: str) -> None:
+def test_no_schedule_finds_a_fault_in_a_correct_reader(target: Target, name: str) -> None:
     with closing(Arena(target, WAYS[name])) as arena:
         assert {fault for case in CASES for fault in run_case(arena, case).failures} == FAULTLESS[name]
 
@@ -373,7 +373,7 @@ def test_a_program_that_fails_leaves_nothing_prepared(target: Target, monkeypatc
         assert connection.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == []
 
 
-def test_others_can_see_and_replay_the_shortest_schedule(
+def test_the_shortest_schedule_is_printed_and_can_be_replayed(
     server: Installation, cluster: Cluster, tmp_path: Path
 ) -> None:
     """The data, the page and the script contain the schedule.

@@ -83,7 +83,7 @@ def target(server: Installation) -> Iterator[ThrowAway]:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_program_that_breaks_the_protocol_is_told(
+def test_a_program_that_breaks_the_protocol_gets_an_error(
     target: ThrowAway, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command, message = WRONG[name]
@@ -162,7 +162,7 @@ def test_a_record_changes_with_the_reader(tmp_path: Path, monkeypatch: pytest.Mo
     assert as_record(checked(), "18.6", Amount()) == as_record(checked(), "18.6", Amount())
 
 
-def test_a_reader_of_ones_own_that_loses_rows_fails(server: Installation, tmp_path: Path) -> None:
+def test_a_users_own_reader_that_loses_rows_fails(server: Installation, tmp_path: Path) -> None:
     """A user's reader fails even without --fail-on. A built-in reader that is known to lose rows does not fail."""
     words = ("--schedules", "3", "--load", "0.1s")
     poll = "SELECT id FROM events WHERE id > :last ORDER BY id"

@@ -61,7 +61,7 @@ def owned(connection: Connection) -> list[object]:
     return [name for (name,) in connection.execute(query.encode())]
 
 
-def test_readers_there_have_the_same_faults(shop: str, tmp_path: Path, server: Installation) -> None:
+def test_readers_on_the_users_server_have_the_same_faults(shop: str, tmp_path: Path, server: Installation) -> None:
     """The role owns only its database. The extension is in a schema whose name must be quoted."""
     program = shlex.join(["sh", "-c", PROGRAM, str(server.program("psql"))])
     poll = r"SELECT id FROM events WHERE '\' <> '' AND id > :last"
@@ -113,7 +113,7 @@ def test_a_wrong_setup_leads_to_no_table_of_the_users(
     require_untouched(shop)
 
 
-def test_a_schema_that_is_there_is_left_alone(shop: str, tmp_path: Path) -> None:
+def test_an_existing_schema_is_left_alone(shop: str, tmp_path: Path) -> None:
     with connect(shop) as connection:
         connection.execute("CREATE SCHEMA inorder_lab; CREATE TABLE inorder_lab.events AS SELECT 8 AS id")
         done = inorder("lab", "check", "id", "--dsn", shop, folder=tmp_path)

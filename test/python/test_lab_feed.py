@@ -58,14 +58,14 @@ def test_writers_and_readers_take_turns_and_queries_come_twice() -> None:
     assert Counter((run.step, run.kind) for run in result.runs) == Counter([*TURNS, *kinds] * 3)
 
 
-def test_the_forms_are_queried_in_drawn_order() -> None:
+def test_the_forms_are_queried_in_random_order() -> None:
     _, bench = run_on_paper(OnPaper, FeedPlan(rounds=20))
     assert {words[1] for words in bench.asked if words[0] == next(iter(QUERIES))} == set(FORMS)
     first = [bench.asked[place + 1][1] for place, words in enumerate(bench.asked) if words in (("hold",), ("release",))]
     assert 4 <= first.count(FORMS[0]) <= 36
 
 
-def test_amounts_are_those_asked_for_where_the_table_is_large_enough() -> None:
+def test_amounts_are_as_requested_if_the_table_is_large_enough() -> None:
     plan = FeedPlan()
     assert (plan.read_rows, plan.new_rows) == (1_000_000, 500_000)
     wanted = {"piece": 10_000, "count": 0, "count_few": 1000, "count_many": 100_000}
@@ -112,7 +112,7 @@ def test_without_the_baseline_there_is_no_ratio() -> None:
 
 
 @pytest.mark.server
-def test_what_arrives_and_what_is_checked(server: Installation) -> None:
+def test_all_rows_arrive_and_are_checked(server: Installation) -> None:
     plan = FeedPlan(rows=10_000)
     with Cluster(server) as cluster, closing(FeedExperiment(plan, ThrowAway(cluster), Progress())) as bench:
         bench.prepare()

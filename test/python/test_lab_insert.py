@@ -113,7 +113,7 @@ class SlowTables(InsertTables):
         return {"seconds": 1.0}
 
 
-def test_an_interrupt_ends_the_tables_that_are_still_being_filled() -> None:
+def test_an_interrupt_ends_unfinished_fills() -> None:
     experiment = OnPaper(
         PLAN, cast(Target, SimpleNamespace(connect=nullcontext, note=lambda _result: None)), Progress()
     )
@@ -181,7 +181,7 @@ def test_fill_and_measure(server: Installation) -> None:
 
 
 @pytest.mark.server
-def test_wal_that_may_be_gone_is_not_read(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wal_that_may_have_been_removed_is_not_read(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(insert_tables, "checkpoint_wal", lambda _size: 1)
     with Cluster(server) as cluster:
         experiment = experiment_on(cluster, replace(PLAN, kinds=("bigint",)))
@@ -195,7 +195,7 @@ def test_wal_that_may_be_gone_is_not_read(server: Installation, monkeypatch: pyt
 
 
 @pytest.mark.server
-def test_wal_brings_checkpoints_where_it_is_bounded(server: Installation) -> None:
+def test_a_limit_of_wal_causes_checkpoints(server: Installation) -> None:
     plan = replace(PLAN, kinds=("random",), max_wal_size=32 * 2**20, inserts=100_000)
     with Cluster(server) as cluster:
         experiment = experiment_on(cluster, plan)
@@ -360,7 +360,7 @@ def test_a_failing_fill_ends_all_others(server: Installation, monkeypatch: pytes
 
 @pytest.mark.server
 @pytest.mark.parametrize("kind", ["random", "random_char", "time60_char", "random_char_plain"])
-def test_a_table_needs_what_was_computed(server: Installation, kind: str) -> None:
+def test_a_table_has_the_computed_size(server: Installation, kind: str) -> None:
     with Cluster(server) as cluster:
         tables = InsertTables(ThrowAway(cluster), {kind: KEY_KINDS[kind]}, Small(2**26), 1)
         # The density of leaves rises and falls with the number of rows. The ratio is 0.98 to 1.04 at 70,000 rows, and
@@ -371,7 +371,7 @@ def test_a_table_needs_what_was_computed(server: Installation, kind: str) -> Non
             assert 0.85 < size / 70_000 / computed < 1.15
 
 
-def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disk_space_is_checked_wherever_files_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free: dict[Path, int] = {}
     monkeypatch.setattr("inorder.lab.server.temporary.shutil.disk_usage",
                         lambda folder: SimpleNamespace(free=free.get(folder, 2**40)))  # fmt: skip
@@ -394,7 +394,7 @@ def test_room_is_checked_wherever_files_go(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.server
-def test_rows_without_room_are_refused_before_the_fill(tmp_path: Path, server: Installation) -> None:
+def test_rows_without_disk_space_are_refused_before_the_fill(tmp_path: Path, server: Installation) -> None:
     done = inorder("lab", "run", "insert", "--rows", "100G", folder=tmp_path, server=server)
     assert done.returncode == 2 and "are free" in done.stderr and list(tmp_path.iterdir()) == []
 

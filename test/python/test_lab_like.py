@@ -210,7 +210,7 @@ def test_the_table_is_only_read(shop: str) -> None:
         (ORDERS, {"update": ("twice",)}, "no column twice that can be changed"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(shop: str, table: str, changes: dict[str, object], words: str) -> None:
+def test_each_refusal_is_one_sentence(shop: str, table: str, changes: dict[str, object], words: str) -> None:
     with pytest.raises(InputError, match=words) as raised:
         plan_of(shop, table, replace(PLAN, **changes))  # type: ignore[arg-type]
     assert str(raised.value).isprintable()
@@ -228,7 +228,7 @@ def test_without_the_right_to_read_it(shop: str) -> None:
 
 
 @pytest.mark.server
-def test_nothing_of_the_owner_runs(shop: str) -> None:
+def test_no_code_of_the_owner_runs(shop: str) -> None:
     with connect(shop) as owner:
         owner.execute(
             """CREATE TABLE shop.traps (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int CHECK (n > 0));
@@ -280,7 +280,7 @@ TRAPPED = {
 
 
 @pytest.mark.server
-def test_the_planner_runs_nothing_of_an_owner(shop: str) -> None:
+def test_the_planner_runs_no_code_of_an_owner(shop: str) -> None:
     with connect(shop) as session:
         session.execute(OTHERS.encode())
         try:
@@ -303,7 +303,7 @@ def test_the_planner_runs_nothing_of_an_owner(shop: str) -> None:
 
 
 @pytest.mark.server
-def test_nobody_leads_a_name_elsewhere(shop: str) -> None:
+def test_another_role_cannot_replace_the_table_by_a_rename(shop: str) -> None:
     """The schema belongs to another role.
 
     This role could rename the schema between the check and the read, so that the name leads to another table.
@@ -370,7 +370,7 @@ def a_lie(there: str, function: str, text: str) -> Iterator[None]:
 
 
 @pytest.mark.server
-def test_what_a_server_says_runs_nothing_here(
+def test_answers_of_a_server_run_nothing_on_the_other_server(
     cluster: Cluster, without_lab: Connection, monkeypatch: pytest.MonkeyPatch, shared_folder: Path
 ) -> None:
     make_schema = "CREATE SCHEMA IF NOT EXISTS inorder_lab"  # the schema without the extension
@@ -411,7 +411,7 @@ INSERT INTO lies VALUES (gen_random_uuid(), 1);
 
 
 @pytest.mark.server
-def test_a_superuser_measures_no_like_table_on_a_server_of_ones_own(shop: str, users: Cluster) -> None:
+def test_a_superuser_measures_no_like_table_on_the_users_own_server(shop: str, users: Cluster) -> None:
     """The superuser would run statements that contain answers of the server that has the table."""
     with OwnServer(users.dsn, None) as own, pytest.raises(InputError, match='--dsn: "postgres" may read files'):
         LikeExperiment.adapt(PLAN, own.capabilities)
@@ -496,12 +496,12 @@ def test_a_key_fits_its_column(kind: str, type_name: str, expected: str) -> None
     assert column.startswith(expected) and bool(column) == bool(expected)
 
 
-def test_a_longer_text_is_filled_up() -> None:
+def test_a_longer_text_is_padded() -> None:
     assert key_column("v7", ShapeColumn("id", "text"), 42.0).endswith("::text, 42, 'x')")
 
 
 @pytest.mark.server
-def test_varied_values_are_unlike(cluster: Cluster) -> None:
+def test_varied_values_are_distinct(cluster: Cluster) -> None:
     with connect(cluster.dsn) as connection:
         for name, sample in (
             ("text", "'a'"), ("character varying(10)", "'abcdefghij'"), ("integer", "1"), ("bigint", "1"),
@@ -540,7 +540,7 @@ def made_up(ratio: float) -> Result:
     return result
 
 
-def test_what_to_do_follows_from_the_ratio() -> None:
+def test_the_advice_follows_from_the_ratio() -> None:
     (little,), (much,) = (LikeExperiment.verdicts(made_up(ratio)) for ratio in (1.1, 3.0))
     assert little.answer == "9 % of the WAL" and "Leave the key as it is" in little.figures
     assert "its index causes 27 % of the WAL" in little.figures
@@ -552,5 +552,5 @@ def test_what_to_do_follows_from_the_ratio() -> None:
     assert LikeExperiment.verdicts(empty_result(LikeExperiment, LikePlan(table="orders"))) == []
 
 
-def test_a_kind_says_nothing_of_a_table_without_columns() -> None:
+def test_a_table_without_columns_has_no_list_of_columns() -> None:
     assert "() " not in LikeKind("v7", "version 7", "uuid").insert("1", "FROM x")

@@ -49,7 +49,7 @@ def test_every_client_inserts_as_many(rows: int, more: int | None, clients: int,
     assert MixedPlan(rows=rows, more=more, clients=clients).inserts == inserts
 
 
-def test_growth_is_that_of_the_pages_that_came() -> None:
+def test_growth_is_that_of_the_added_pages() -> None:
     grown = growth(a_result(), SWITCH, "v7")
     assert (grown["percent"], grown["bytes"]) == (30.0, 1.5)
     assert grown["density"] == pytest.approx(50.0)
@@ -66,7 +66,7 @@ def test_the_verdict_says_how_the_index_grew() -> None:
     assert MixedExperiment.verdicts(empty_result(MixedExperiment, MixedPlan())) == []
 
 
-def test_what_was_not_measured_is_empty() -> None:
+def test_cells_without_a_measurement_are_empty() -> None:
     assert MixedExperiment.sections(empty_result(MixedExperiment, MixedPlan())) == []
     grown, cost = MixedExperiment.sections(a_result())
     assert [row[0] for row in grown.shown()] == [KINDS[kind].label for kind in ("random", "v7")]

@@ -105,12 +105,12 @@ def test_a_block_touches_the_pages_it_has(position: int, pages: int) -> None:
         assert predicted.leaf_pages_touched == pytest.approx(pages, rel=0.05)
 
 
-def test_where_nothing_is_known_of_the_position_it_is_averaged() -> None:
+def test_an_unknown_position_within_a_block_is_averaged() -> None:
     predicted = predict("sequence", USUAL)
     assert predicted.leaf_pages_touched == pytest.approx(65536 / 2 / (290 * 0.693), rel=0.02)
 
 
-def test_a_prefix_that_begins_again_meets_its_old_pages() -> None:
+def test_a_prefix_that_begins_again_touches_its_old_pages() -> None:
     once = predict("sequence", replace(USUAL, rows=1e7, block_size=256))
     again = predict("sequence", replace(USUAL, rows=1e9, block_size=256))
     assert once.images < 10 and once.misses_per_row == 0

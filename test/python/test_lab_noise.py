@@ -46,7 +46,7 @@ def complete(result: Result, kind: str) -> np.ndarray:
     return complete_rounds(result, NoiseExperiment.plan_in(result), kind)
 
 
-def test_words_say_no_difference_or_which() -> None:
+def test_the_text_names_the_differences_if_any() -> None:
     plan = NoisePlan(kinds=KINDS, tables=2, rounds=9)
     assert said(noisy_result(plan, 0.05)) == "No difference was found in 2 comparisons of equal tables."
     wrong = said(noisy_result(plan, 0.01, shift=1.5))
@@ -60,7 +60,7 @@ def test_words_say_no_difference_or_which() -> None:
     assert NoiseExperiment.verdicts(nothing_measured(plan)) == []
 
 
-def test_what_was_not_measured_is_not_said() -> None:
+def test_the_text_leaves_out_what_was_not_measured() -> None:
     plan = NoisePlan(rounds=9)
     assert [section.rows for section in NoiseExperiment.sections(nothing_measured(plan))] == [[], [], []]
     result = noisy_result(plan, 0.05)
@@ -81,7 +81,7 @@ def test_the_scatter_is_split() -> None:
 
 
 @pytest.mark.parametrize("rounds", [6, 9, 15, 30])
-def test_the_smallest_difference_found_is_found_that_often(rounds: int) -> None:
+def test_the_smallest_difference_is_found_in_the_promised_share(rounds: int) -> None:
     logs = list(np.random.default_rng(3).normal(0, 0.07, 2000))
     size = smallest_found(logs, rounds)
     assert size is not None

@@ -48,7 +48,7 @@ def test_a_plan_says_what_was_found_and_not_what_was_asked() -> None:
     assert set(STEPS) - set(plan.steps) == {COPY_IN, COPY_OUT} and any("pg_write_server_files" in n for n in notes)
 
 
-def test_what_may_not_be_done_is_named() -> None:
+def test_missing_privileges_are_named() -> None:
     for changes, words in (
         ({"may_checkpoint": False}, "lacks the privileges of pg_checkpoint"),
         ({"sees_wal": False}, "may not read pg_stat_wal"),
@@ -67,7 +67,7 @@ def test_what_may_not_be_done_is_named() -> None:
         fitted(NoisePlan(clients=8), but(free_sessions=5))
 
 
-def test_where_nothing_can_be_run_is_one_sentence() -> None:
+def test_a_server_that_can_run_nothing_gives_one_sentence() -> None:
     require_usable(ALL)
     for changes, words in (
         ({"in_recovery": True}, "is a standby"),
@@ -119,7 +119,7 @@ def test_a_run_with_hardly_any_rights(tmp_path: Path, users: Cluster, server: In
 
 
 @pytest.mark.server
-def test_what_was_there_is_never_removed(tmp_path: Path, users: Cluster, server: Installation) -> None:
+def test_existing_objects_are_never_removed(tmp_path: Path, users: Cluster, server: Installation) -> None:
     with connect(users.dsn) as connection:
         connection.execute("CREATE SCHEMA inorder_lab")
         connection.execute("CREATE TABLE inorder_lab.mine AS SELECT 1 AS id")
@@ -177,7 +177,7 @@ def test_what_vacuum_says_must_be_english() -> None:
             fitted(ReusePlan(), but(language=language))
 
 
-def test_what_the_reader_experiment_takes() -> None:
+def test_requirements_of_the_reader_experiment() -> None:
     with pytest.raises(InputError, match="track_commit_timestamp is off"):
         fitted(ReaderPlan(), but(tracks_commits=False))
     fitted(MixedPlan(), but(tracks_commits=False))
@@ -189,7 +189,7 @@ def test_what_the_reader_experiment_takes() -> None:
 
 
 @pytest.mark.server
-def test_its_folder_goes_after_a_kill(users: Cluster, server: Installation, shared_folder: Path) -> None:
+def test_the_folder_is_removed_after_a_kill(users: Cluster, server: Installation, shared_folder: Path) -> None:
     program = (
         "import os, sys; from inorder.lab.targets.own_server import OwnServer\n"
         "with OwnServer(sys.argv[1], None): os.kill(os.getpid(), 9)"

@@ -42,7 +42,7 @@ COMMITTED = {1: 100.0, 2: 100.5, 3: 101.0}
         ([(101.0, [2, 3]), (102.0, [2, 3])], 2, 1, 2),
     ],
 )
-def test_what_is_lost_and_what_comes_twice(
+def test_lost_and_repeated_rows(
     deliveries: list[tuple[float, list[int]]], delivered: int, lost: int, twice: int
 ) -> None:
     metrics = compare(COMMITTED, Reading(deliveries))
@@ -67,7 +67,7 @@ def test_a_row_that_is_held_back_is_not_lost() -> None:
     assert "longest_wait_ms" not in metrics and "median_wait_ms" not in metrics
 
 
-def test_what_is_not_known_of_a_wait_is_empty() -> None:
+def test_unknown_waits_are_empty() -> None:
     result = empty_result(ReaderExperiment, ReaderPlan())
     metrics = compare(COMMITTED, Reading([(102.0, [1, 2])], held={3}), waits=False) | {"seconds": 9.0}
     result.runs = [Run(READ, "horizon", 0, 1, metrics)]
@@ -171,7 +171,7 @@ def test_progress_counts_every_second(seconds: int) -> None:
 
 
 @pytest.mark.server
-def test_who_loses_the_row_of_an_open_transaction(server: Installation) -> None:
+def test_readers_that_lose_the_row_of_an_open_transaction(server: Installation) -> None:
     with Cluster(server) as cluster:
         bench = ReaderExperiment(ReaderPlan(), ThrowAway(cluster), Progress())
         bench.prepare()

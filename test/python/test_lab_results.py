@@ -85,7 +85,7 @@ def test_a_row_of_the_main_table_is_of_the_fullest_run_that_has_it() -> None:
     assert [run_of(label, runs, RESULT) for label in ("random", "blocks", "none")] == ["p3-18", "p3-blocks-18", ""]
 
 
-def test_what_is_missing_is_a_run_of_studies() -> None:
+def test_each_missing_figure_has_a_run_in_studies() -> None:
     """If figures are missing, the page of the study says that script/studies lists the runs for these figures."""
     commands = [run.command for run in studies.runs() if run.study == "P1"]
     page_text = (RESULTS / "p1.md").read_text(encoding="utf-8")

@@ -32,7 +32,7 @@ def test_prefixes_wrap_within_the_run_and_not_before_the_oldest_rows_are_gone(si
     assert {kind for kind in KINDS if "_nextval(" in plan.column(kind)} == set(NEED_INORDER)
 
 
-def test_what_was_not_measured_is_empty() -> None:
+def test_cells_without_a_measurement_are_empty() -> None:
     result = empty_result(ReuseExperiment, PLAN)
     assert ReuseExperiment.sections(result) == []
     counted = {"pages_freed": 9.0, "pages_taken_again": 7.0, "wal_bytes": 1000.0, "inserts": 10.0}

@@ -54,7 +54,7 @@ NO_DIFFERENCE = "The TPS does not differ significantly from that of a constant w
         (6, [1500.0] * 6, "No. The TPS is 150 % [150–150 %] of that of a constant with 1 client."),
     ],
 )
-def test_what_the_verdict_claims(rounds: int, tps: list[float], claim: str) -> None:
+def test_the_verdict_claims_what_was_measured(rounds: int, tps: list[float], claim: str) -> None:
     plan = SequencePlan(clients=(1,), caches=(1,), rounds=rounds)
     result = empty_result(OnPaper, plan)
     for number, rate in enumerate(tps, 1):
@@ -89,7 +89,7 @@ def test_a_verdict_for_each_cache() -> None:
 
 
 @pytest.mark.server
-def test_what_is_run_is_what_is_said(server: Installation) -> None:
+def test_the_statements_that_are_run_are_those_that_are_printed(server: Installation) -> None:
     plan = SequencePlan(clients=(110,), caches=(1, 100), rows=9600, seconds=1)
     with Cluster(server) as cluster:
         bench = SequenceExperiment(plan, ThrowAway(cluster), Progress())
@@ -114,7 +114,7 @@ def test_what_is_run_is_what_is_said(server: Installation) -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [("rows", 10**9), ("seconds", 86_400)])
-def test_the_space_it_asks_for(field: str, value: int) -> None:
+def test_the_required_disk_space(field: str, value: int) -> None:
     needed, _ = SequenceExperiment.room(SequencePlan.of_size("", {field: value}))
     small, _ = SequenceExperiment.room(SequencePlan.of_size("quick", {}))
     assert needed >= 130 * 10**9 and small < 10**9

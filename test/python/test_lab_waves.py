@@ -59,7 +59,7 @@ def simulated_pages(start: int, rows: int, sizes: tuple[int, ...]) -> list[int]:
 
 
 @pytest.mark.parametrize("fillfactor", [70, 90, 100])
-def test_the_model_is_a_btree_played_through(fillfactor: int) -> None:
+def test_the_model_agrees_with_a_simulated_btree(fillfactor: int) -> None:
     start = built_entries(fillfactor)
     rows = 400 * start
     sizes = tuple(rows * percent // 100 for percent in range(105, 300, 5))

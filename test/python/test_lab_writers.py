@@ -71,7 +71,7 @@ def misplaced(connection: Connection, transactions: Sequence[Sequence[int]]) -> 
         ([[1001, 1002], [1, 2, 3]], 5),
     ],
 )
-def test_what_is_misplaced(log: Connection, transactions: list[list[int]], expected: int) -> None:
+def test_misplaced_rows(log: Connection, transactions: list[list[int]], expected: int) -> None:
     assert misplaced(log, transactions) == expected
 
 
@@ -82,7 +82,7 @@ def test_every_row_that_a_shuffle_moves_is_misplaced(log: Connection) -> None:
 
 
 @pytest.mark.server
-def test_tables_are_ranked_each_by_itself(log: Connection) -> None:
+def test_tables_are_ranked_separately(log: Connection) -> None:
     log.execute("CREATE TABLE other_ids (id bigint)")
     try:
         log.execute("INSERT INTO ids VALUES (7)")

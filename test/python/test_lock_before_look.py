@@ -24,7 +24,7 @@ def test_a_feed_that_was_created_meanwhile_needs_all_rows(fresh: Connection, oth
 
 
 @pytest.mark.parametrize("change", ["SELECT feed_rebase('waited')", "SELECT feed_enable('waited')"])
-def test_who_waits_for_a_new_guard_finds_it(fresh: Connection, other: Connection, change: str) -> None:
+def test_a_call_that_waits_for_a_new_guard_finds_it(fresh: Connection, other: Connection, change: str) -> None:
     """Only the owner may create a guard.
 
     A role that may only read, and waits for a new guard, must not get the error that it is not the owner.
@@ -63,7 +63,7 @@ def test_a_batch_that_was_finished_meanwhile_is_not_given_out(fresh: Connection,
     assert value(other, f"SELECT n FROM feed_batch_rows('f', {number}, null::waited)") == 2
 
 
-def test_who_waits_for_another_reader_gets_what_follows(fresh: Connection, other: Connection) -> None:
+def test_a_reader_that_waits_for_another_gets_the_next_rows(fresh: Connection, other: Connection) -> None:
     read = "SELECT n FROM feed_read('f', null::waited, 1)"
     run(fresh, TABLE, "SELECT feed_create('f', 'waited')", *[f"INSERT INTO waited (n) VALUES ({n})" for n in range(4)])
     for n in (0, 2):
@@ -75,7 +75,7 @@ def test_who_waits_for_another_reader_gets_what_follows(fresh: Connection, other
             assert waiting.result() == n + 1
 
 
-def test_who_waits_for_another_worker_gets_what_follows(fresh: Connection, other: Connection) -> None:
+def test_a_worker_that_waits_for_another_gets_the_next_batch(fresh: Connection, other: Connection) -> None:
     run(fresh, TABLE, "SELECT feed_create('f', 'waited')", *[f"INSERT INTO waited (n) VALUES ({n})" for n in range(2)])
     run(fresh, "BEGIN")
     first = int(value(fresh, "SELECT number FROM feed_take_batch('f', 'a', 1)"))

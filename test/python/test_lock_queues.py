@@ -56,7 +56,7 @@ def queue(owner: Connection, stranger: Connection, command: str, table: str) -> 
 
 
 @pytest.mark.parametrize("command", QUEUES)
-def test_who_may_use_the_schema_of_a_table_can_make_others_wait_for_it(
+def test_a_role_that_may_use_the_schema_of_a_table_can_make_others_wait(
     fresh: Connection, stranger: Connection, command: str
 ) -> None:
     """The role has no privilege on the table. The role's command waits for the lock, and then fails."""
@@ -64,7 +64,7 @@ def test_who_may_use_the_schema_of_a_table_can_make_others_wait_for_it(
 
 
 @pytest.mark.parametrize("command", QUEUES)
-def test_who_may_not_use_the_schema_of_a_table_waits_for_nothing(
+def test_a_role_that_may_not_use_the_schema_of_a_table_waits_for_no_lock(
     fresh: Connection, stranger: Connection, command: str
 ) -> None:
     run(fresh, "REVOKE USAGE ON SCHEMA s FROM queue_stranger")
@@ -79,7 +79,7 @@ def is_sql(connection: Connection) -> bool:
 
 
 @pytest.mark.parametrize("command", QUEUES)
-def test_the_state_can_be_waited_for_by_who_may_use_its_schema(
+def test_a_role_that_may_use_the_schema_can_wait_for_the_state(
     fresh: Connection, stranger: Connection, command: str
 ) -> None:
     """In the SQL edition everybody can wait for a table of the state, unless USAGE is revoked.
@@ -102,7 +102,7 @@ STATE_USERS = (
 )  # fmt: skip
 
 
-def test_who_reads_counts_looks_or_inserts_first_waits_for_the_state(fresh: Connection, stranger: Connection) -> None:
+def test_reads_counts_views_and_first_inserts_wait_for_the_state(fresh: Connection, stranger: Connection) -> None:
     """Only the first INSERT of a session waits: a session that has inserted into the table before does not wait."""
     run(fresh, "SELECT exact_count_start('s.t')", "INSERT INTO s.t (n) VALUES (1)")
     if not is_sql(fresh):
@@ -119,7 +119,7 @@ def test_who_reads_counts_looks_or_inserts_first_waits_for_the_state(fresh: Conn
     run(fresh, f"ALTER DATABASE {fresh.info.dbname} OWNER TO CURRENT_USER")
 
 
-def test_what_needs_the_state_goes_on_for_those_who_have_the_schema(fresh: Connection, stranger: Connection) -> None:
+def test_calls_continue_for_roles_that_may_use_the_schema(fresh: Connection, stranger: Connection) -> None:
     """USAGE is revoked from PUBLIC, which is the remedy for the SQL edition.
 
     Roles to which it is granted can still write, read and make keys.
@@ -132,7 +132,7 @@ def test_what_needs_the_state_goes_on_for_those_who_have_the_schema(fresh: Conne
         "SELECT feed_apply('own', 'SELECT FROM batch')", "TABLE feeds", "RESET ROLE")  # fmt: skip
 
 
-def test_a_view_of_ours_can_be_waited_for_by_who_may_use_its_schema(fresh: Connection, stranger: Connection) -> None:
+def test_a_role_that_may_use_the_schema_can_wait_for_a_view_of_ours(fresh: Connection, stranger: Connection) -> None:
     statement = QUEUES["CREATE RULE"][0].format(table="public.feeds")
     run(fresh, "BEGIN", "TABLE public.feeds")
     with connect(fresh.info.dsn) as third, blocked(refusal, stranger, statement) as waiting:
@@ -145,7 +145,7 @@ def test_a_view_of_ours_can_be_waited_for_by_who_may_use_its_schema(fresh: Conne
         assert waiting.result() == DENIED
 
 
-def test_a_table_of_the_catalog_can_be_waited_for_by_everybody(fresh: Connection, stranger: Connection) -> None:
+def test_everybody_can_wait_for_a_table_of_the_catalog(fresh: Connection, stranger: Connection) -> None:
     """Every role that may connect can wait for a table of the catalog: no revoked privilege prevents the wait."""
     statement = QUEUES["CREATE RULE"][0].format(table="pg_catalog.pg_transform")
     run(fresh, "BEGIN", "SELECT FROM pg_transform")

@@ -26,13 +26,13 @@ SMALL = [name for name, wanted in CHECKS.items() if wanted.is_small]
 
 @needs_java
 @pytest.mark.parametrize("name", SMALL)
-def test_holds_or_fails_as_it_must(name: str) -> None:
+def test_each_check_holds_or_fails_as_expected(name: str) -> None:
     result = check(name)
     assert result.failed == CHECKS[name].fails
     assert result.states > 1
 
 
-def test_each_other_way_is_checked_and_must_fail() -> None:
+def test_each_other_method_is_checked_and_must_fail() -> None:
     for module in ("Reader", "Feed", "Ordered", "Workers", "Changes"):
         text = FOLDER.joinpath(f"{module}.tla").read_text()
         own = re.findall(r'\\\* "(\w+)" is inorder\'s way', text)
@@ -61,7 +61,7 @@ def test_names_of_the_code_exist() -> None:
             assert re.search(rf"CREATE FUNCTION \S+\.{name}\(", source), name
 
 
-def test_what_a_copy_relies_on_is_where_the_page_says() -> None:
+def test_the_premises_of_a_copy_are_where_the_page_says() -> None:
     """Each premise has a function in the named file, and a variant of the model that fails without it.
 
     Premises about the sink have only a variant.
@@ -81,7 +81,7 @@ TRANSACTIONS, SESSIONS = 6, 3
 
 @needs_java
 @pytest.mark.server
-def test_what_a_server_does_is_a_behaviour_of_the_model(server: Installation) -> None:
+def test_the_steps_of_a_server_are_a_behaviour_of_the_model(server: Installation) -> None:
     """Transactions of the stress test's writers, snapshots, batches that are cut, and positions."""
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)
@@ -113,7 +113,7 @@ def test_what_a_server_does_is_a_behaviour_of_the_model(server: Installation) ->
 
 @needs_java
 @pytest.mark.server
-def test_what_happens_to_a_copy_is_a_behaviour_of_the_model(cluster: Cluster, fresh: Connection) -> None:
+def test_the_steps_of_a_copy_are_a_behaviour_of_the_model(cluster: Cluster, fresh: Connection) -> None:
     """The steps are writes, TRUNCATE, batches that a reader applies in its snapshot, and batches that come again."""
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
     steps = changes.Schedule(dsn, random.Random(20), SESSIONS).run(20)

@@ -61,7 +61,7 @@ def literals(text: str, pattern: re.Pattern[str]) -> set[str]:
     return {each for each in texts if len(each) >= LEAST and not NAMES.fullmatch(each)}
 
 
-def test_no_text_stands_twice() -> None:
+def test_no_text_is_in_two_places() -> None:
     """A new text must be in one place that C and SQL, or both editions, use."""
     in_c = set().union(*[literals(path.read_text(), IN_C) for path in C_FILES])
     in_sql = set().union(*[literals(path.read_text(), IN_SQL) for path in SQL_FILES])

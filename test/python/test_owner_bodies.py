@@ -21,7 +21,7 @@ EXECUTABLE = """SELECT p.proname, p.prosrc, p.proconfig FROM pg_proc AS p JOIN p
 DEPENDS = (r"\\", r"(?:=|<>)\s*NULL\b", r"\bNULL\s*(?:=|<>)", r"'\{[^':]*NULL", r"'[^']*'::(?:interval|date|time)")
 
 
-def test_what_callers_can_execute_is_parsed_the_same_under_every_setting(cluster: Cluster) -> None:
+def test_functions_of_callers_are_parsed_the_same_under_every_setting(cluster: Cluster) -> None:
     """A caller could execute such a function under other settings.
 
     The session would later use the cached plans of this call for the owner.
@@ -50,7 +50,7 @@ UNPINNED = """SELECT p.proname FROM pg_proc AS p JOIN pg_language AS l ON l.oid 
                                 AND d.refobjid = p.oid AND d.classid <> 'pg_proc'::regclass))"""
 
 
-def test_only_what_runs_as_the_owner_relies_on_the_path_of_its_caller(fresh: Connection) -> None:
+def test_only_functions_that_run_as_the_owner_rely_on_the_path_of_the_caller(fresh: Connection) -> None:
     assert fresh.execute(UNPINNED.encode()).fetchall() == []
     for change in ("GRANT EXECUTE ON FUNCTION inorder_internal.read_state(bigint, oid, oid, boolean) TO PUBLIC",
                    "ALTER FUNCTION inorder_internal.leave_out_missing() RESET search_path"):  # fmt: skip
@@ -95,7 +95,7 @@ def test_an_error_names_no_internal_function(fresh: Connection) -> None:
         assert "inline_code_block" in context and "inorder_internal" not in context, call
 
 
-def test_an_error_of_the_callers_names_her_function(fresh: Connection) -> None:
+def test_an_error_of_the_callers_function_names_this_function(fresh: Connection) -> None:
     run(fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
             "SELECT feed_create('f', 't')", "INSERT INTO t DEFAULT VALUES",
             "CREATE FUNCTION mine(uuid) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN 1 / 0; END'")  # fmt: skip

@@ -85,7 +85,9 @@ def test_an_old_table_becomes_readable(prepare: Tail, old: Connection) -> None:
     assert old.execute("SELECT k FROM feed_read('f', null::old)").fetchall() == [(k,) for k in range(1, 11)]
 
 
-def test_writers_do_not_wait_behind_it(cluster: Cluster, prepare: Tail, old: Connection, writer: Connection) -> None:
+def test_writers_do_not_wait_behind_prepare(
+    cluster: Cluster, prepare: Tail, old: Connection, writer: Connection
+) -> None:
     with prepare.started("old", "--lock-timeout", "200ms", "--tries", "1000") as running:
         wait_for(lambda: value(old, WAITS) is True)
         old.execute("SET lock_timeout = '2min'")  # prevents waiting for the writer forever
@@ -105,7 +107,7 @@ def test_settings_of_the_database_do_not_matter(prepare: Tail, old: Connection) 
     assert outputs(prepare, "old", "--undo")[0] == ["public.old is not guarded"]
 
 
-def test_it_gives_up(prepare: Tail, old: Connection, writer: Connection) -> None:
+def test_prepare_gives_up(prepare: Tail, old: Connection, writer: Connection) -> None:
     message = prepare("old", "--lock-timeout", "10ms", "--tries", "2", code=1)
     assert (
         "gave up after 2 tries: canceling statement due to lock timeout: ALTER TABLE public.old ADD COLUMN" in message
@@ -114,7 +116,7 @@ def test_it_gives_up(prepare: Tail, old: Connection, writer: Connection) -> None
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_build_is_begun_again(prepare: Tail, old: Connection, number: int) -> None:
+def test_an_interrupted_build_is_started_again(prepare: Tail, old: Connection, number: int) -> None:
     old.execute("ALTER TABLE old ADD COLUMN xact bigint NOT NULL DEFAULT 0, ALTER COLUMN xact SET DEFAULT xact_id()")
     with connect(old.info.dsn) as writer:
         writer.execute("BEGIN; INSERT INTO old VALUES (10, 10)")
@@ -171,7 +173,7 @@ def test_missing_privileges_are_named_before_anything_is_done(prepare: Tail, pla
     prepare.appended("s.old", "--undo")
 
 
-def test_it_says_what_is_done(prepare: Tail, old: Connection) -> None:
+def test_prepare_prints_each_step(prepare: Tail, old: Connection) -> None:
     run_all(
         old,
         "CREATE FUNCTION no_index() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$",
@@ -202,7 +204,7 @@ def test_undo_leaves_columns_of_others(prepare: Tail, old: Connection) -> None:
     old.execute("SELECT xact FROM old")
 
 
-def test_existing_rows_that_are_one_piece_are_told_of_once(prepare: Tail, old: Connection) -> None:
+def test_existing_rows_that_are_one_piece_are_mentioned_once(prepare: Tail, old: Connection) -> None:
     old.execute("DROP TABLE old; CREATE TABLE old (k int)")
     message = "NOTICE:  feeds will read the existing rows of public.old as one piece"
     assert [outputs(prepare, "old", *option)[1].count(message) for option in (["--dry-run"], [], [])] == [1, 1, 0]
@@ -287,7 +289,7 @@ def test_partitions_that_come_and_go_between_two_statements(prepare: Tail, fresh
         assert outputs(prepare, "old", "--dry-run") == ([], [])
 
 
-def test_undo_of_an_interrupted_one_leaves_no_index(prepare: Tail, fresh: Connection) -> None:
+def test_undo_of_an_interrupted_run_leaves_no_index(prepare: Tail, fresh: Connection) -> None:
     for done in range(8) if LONG_RUN else (1, 4, 7):
         run_all(fresh, "DROP TABLE IF EXISTS old", *PARTS)
         run_all(fresh, *[str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')")][:done])
@@ -371,7 +373,9 @@ def test_changes_are_logged_and_a_copy_begins_without_a_gap(cluster: Cluster, pr
 
 
 @pytest.mark.parametrize("logged", [False, True])
-def test_a_feed_of_another_table_is_none_of_the_changes(prepare: Tail, old: Connection, logged: bool) -> None:
+def test_a_feed_of_another_table_is_not_taken_for_one_of_the_changes(
+    prepare: Tail, old: Connection, logged: bool
+) -> None:
     old.execute("CREATE TABLE other (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
     old.execute("SELECT feed_create('copy', 'other')")
     if logged:
@@ -379,7 +383,7 @@ def test_a_feed_of_another_table_is_none_of_the_changes(prepare: Tail, old: Conn
     assert 'feed "copy" of role postgres already exists' in prepare("old", "--changes", "--feed", "copy", code=2)
 
 
-def test_who_may_not_log_changes_is_told_before(prepare: Tail, old: Connection) -> None:
+def test_a_role_that_may_not_log_changes_is_told_before(prepare: Tail, old: Connection) -> None:
     with roles(old, "changes_keeper"):
         old.execute("GRANT SELECT ON old TO changes_keeper")
         message = prepare("old", "--changes", "--dsn", "options='-c role=changes_keeper'", code=2)
@@ -412,7 +416,7 @@ def test_rows_that_were_deleted_are_asked_about(prepare: Tail, old: Connection) 
 
 
 @pytest.mark.editions
-def test_what_the_last_statement_would_refuse_is_refused_before_the_first(prepare: Tail, old: Connection) -> None:
+def test_refusals_of_the_last_statement_come_before_the_first(prepare: Tail, old: Connection) -> None:
     keep = "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$"
     is_c = bool(old.execute("SELECT FROM pg_extension WHERE extname = 'inorder'").fetchall())
     faults = {
@@ -458,7 +462,7 @@ def test_the_name_of_the_index_is_taken(prepare: Tail, old: Connection, partitio
     assert "exists, but is not an index on column xact" in outputs(prepare, "old", code=2)[1][0]
 
 
-def test_what_depends_on_the_number_of_columns_is_said(prepare: Tail, old: Connection) -> None:
+def test_objects_that_depend_on_the_number_of_columns_are_mentioned(prepare: Tail, old: Connection) -> None:
     run_all(
         old, "CREATE TABLE archive AS SELECT * FROM old", "CREATE VIEW seen AS SELECT k FROM old",
         "CREATE FUNCTION keep_old() RETURNS void LANGUAGE sql AS 'INSERT INTO archive SELECT * FROM old'",
@@ -472,7 +476,7 @@ def test_what_depends_on_the_number_of_columns_is_said(prepare: Tail, old: Conne
         old.execute("SELECT keep_old()")
 
 
-def test_who_is_to_log_changes_is_said(prepare: Tail, old: Connection) -> None:
+def test_the_role_that_must_log_changes_is_named(prepare: Tail, old: Connection) -> None:
     """A superuser may do everything, but does not own the table. The command in the HINT, for the owner, works."""
     with roles(old, "prepare_app"):
         run_all(old, "ALTER ROLE prepare_app LOGIN", "ALTER TABLE old OWNER TO prepare_app")
@@ -499,7 +503,7 @@ def test_names_that_need_quotes(prepare: Tail, old: Connection) -> None:
     assert outputs(prepare, '"Orders"')[0] == ['public."Orders" is readable']
 
 
-def test_the_way_that_fits_is_in_the_hints(prepare: Tail, old: Connection) -> None:
+def test_the_hints_name_the_method_that_fits(prepare: Tail, old: Connection) -> None:
     tail, count = (Tail.__new__(Tail) for _ in range(2))
     for tool, command in ((tail, "tail"), (count, "count")):
         tool.command, tool.folder, tool.environment = command, prepare.folder, prepare.environment
@@ -540,7 +544,7 @@ def pooled_prepare(prepare: Tail, cluster: Cluster, shared_folder: Path) -> Iter
         yield prepare
 
 
-def test_a_path_that_the_session_has_not_is_refused(pooled_prepare: Tail, old: Connection) -> None:
+def test_a_path_that_the_session_does_not_have_is_refused(pooled_prepare: Tail, old: Connection) -> None:
     """The session has another path than the one in PGOPTIONS.
 
     On the session's path, the name leads to another table.

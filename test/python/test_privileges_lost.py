@@ -61,7 +61,7 @@ def outcomes(
 
 @pytest.mark.parametrize("lost", LOSSES)
 @pytest.mark.parametrize("table", TABLES)
-def test_who_waited_for_a_table_may_still_read_it_or_gets_nothing(
+def test_a_reader_that_waited_for_a_table_still_needs_select(
     fresh: Connection, reader: Connection, table: str, lost: str
 ) -> None:
     prepare(fresh, reader, table)
@@ -69,9 +69,7 @@ def test_who_waited_for_a_table_may_still_read_it_or_gets_nothing(
     assert sqlstates == dict.fromkeys(OF_READERS, DENIED)
 
 
-def test_who_waited_for_a_partition_may_still_read_its_table_or_gets_nothing(
-    fresh: Connection, reader: Connection
-) -> None:
+def test_a_reader_that_waited_for_a_partition_still_needs_select(fresh: Connection, reader: Connection) -> None:
     """The calls fail even if the role still has a privilege on the partition itself."""
     prepare(fresh, reader, "partitions")
     run(fresh, "GRANT SELECT ON s.t_1 TO lost_team")
@@ -79,9 +77,7 @@ def test_who_waited_for_a_partition_may_still_read_its_table_or_gets_nothing(
     assert sqlstates == dict.fromkeys(OF_READERS, DENIED)
 
 
-def test_who_waited_for_a_table_may_still_read_its_changes_or_gets_nothing(
-    fresh: Connection, reader: Connection
-) -> None:
+def test_a_reader_of_changes_that_waited_for_a_table_still_needs_select(fresh: Connection, reader: Connection) -> None:
     run(fresh, "CREATE TABLE s.t (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int)",
         "SELECT changes_enable('s.t')", "GRANT SELECT ON ALL TABLES IN SCHEMA s TO lost_team")  # fmt: skip
     run(reader, "SELECT feed_create('f', 's.t_changes')")
@@ -92,7 +88,7 @@ def test_who_waited_for_a_table_may_still_read_its_changes_or_gets_nothing(
 
 
 @pytest.mark.parametrize("name", OF_OWNERS)
-def test_who_waited_for_a_table_still_owns_it_or_changes_nothing(
+def test_a_call_that_waited_for_a_table_still_needs_its_ownership(
     fresh: Connection, reader: Connection, name: str
 ) -> None:
     run(fresh, "CREATE TABLE s.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)", "SELECT feed_enable('s.t')")
@@ -122,9 +118,7 @@ OF_FEEDS = {
 
 
 @pytest.mark.parametrize("name", OF_FEEDS)
-def test_who_waited_for_a_feed_may_still_move_it_or_changes_nothing(
-    fresh: Connection, reader: Connection, name: str
-) -> None:
+def test_a_call_that_waited_for_a_feed_still_needs_its_grant(fresh: Connection, reader: Connection, name: str) -> None:
     run(fresh, *TABLES["plain"], "SELECT feed_enable('s.t')", "GRANT SELECT ON s.t TO lost_team")
     run(reader, "SET ROLE lost_team", "SELECT feed_create('m', 's.t')", "RESET ROLE", "SET ROLE lost_reader")
     run(fresh, "INSERT INTO s.t (n) VALUES (1)", "BEGIN", "SELECT feed_seek('m', 'here', 'lost_team')")
@@ -151,7 +145,7 @@ FOR_ROWS = "SELECT feed_renew_batch('m', number, token) FROM inorder_internal.wo
 
 
 @pytest.mark.parametrize("name", OF_MOVERS)
-def test_who_waited_for_a_batch_may_still_move_its_feed_or_changes_nothing(
+def test_a_call_that_waited_for_a_batch_still_needs_the_grant_of_its_feed(
     fresh: Connection, reader: Connection, name: str
 ) -> None:
     run(fresh, "CREATE TABLE s.t (a int, b int, xact bigint DEFAULT xact_id(), PRIMARY KEY (a))",
@@ -169,7 +163,7 @@ def test_who_waited_for_a_batch_may_still_move_its_feed_or_changes_nothing(
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_who_waited_for_a_count_may_still_change_it_or_changes_nothing(
+def test_a_call_that_waited_for_a_count_still_needs_its_privilege(
     fresh: Connection, reader: Connection, name: str
 ) -> None:
     run(fresh, *TABLES["plain"], "SELECT exact_count_start('s.t')", "GRANT CREATE ON SCHEMA s TO lost_team")
@@ -182,7 +176,7 @@ def test_who_waited_for_a_count_may_still_change_it_or_changes_nothing(
 
 
 @pytest.mark.parametrize("call", ["SELECT exact_count_stop('s.t')", "SELECT feed_drop('f', 'postgres')"])
-def test_who_owned_a_table_when_the_snapshot_was_taken_owns_it_no_more(
+def test_a_role_that_owned_a_table_in_the_snapshot_no_longer_owns_it(
     fresh: Connection, reader: Connection, call: str
 ) -> None:
     run(fresh, *TABLES["plain"], "SELECT exact_count_start('s.t'), feed_create('f', 's.t')")

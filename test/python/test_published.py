@@ -84,7 +84,7 @@ def test_the_full_runs_measure_every_published_figure() -> None:
                     assert rows and (not isinstance(cell.rows, int) or cell.rows in rows or min(rows) <= least), cell
 
 
-def test_beside_which_rows_a_figure_stands() -> None:
+def test_a_figure_is_shown_beside_the_nearest_number_of_rows() -> None:
     result = a_result()
     result.runs = [insert_run(kind, number, 100.0, 1.0, rows) for kind in ("random_char", "time_char", "bigint")
                    for rows in (5000, 9000, 1_000_000) for number in range(1, 7)]  # fmt: skip
@@ -116,7 +116,7 @@ def test_keys_with_a_unique_index_stand_beside_study_p3() -> None:
     assert figures == [("random", "small", 0.25), ("random", "large", 0.25)]
 
 
-def test_a_study_is_not_shown_of_whose_keys_none_was_measured() -> None:
+def test_a_study_without_a_measured_key_is_not_shown() -> None:
     result = a_result()
     result.runs = [insert_run("bigint", number, 100.0, 1.0, 1000) for number in range(1, 7)]
     assert published_sections(result, lambda _, kind: kind) == []

@@ -73,7 +73,7 @@ def test_the_subscription_to_an_event_store(shop: Connection, other: Connection)
     assert balances == [("a", 1, 1), ("b", 1, 10), ("c", 1, 5), ("d", 2, 300)]
 
 
-def test_the_projection_notices_what_is_out_of_order(shop: Connection, other: Connection) -> None:
+def test_the_projection_notices_rows_out_of_order(shop: Connection, other: Connection) -> None:
     run(shop, "events: tables")
     shop.execute("SELECT feed_drop('balances'), feed_create('balances', 'events')")
     with other.transaction():

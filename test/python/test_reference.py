@@ -116,7 +116,7 @@ def test_the_page_has_every_command_and_option() -> None:
                 assert re.search(rf"^\| `[^`]*(?<![\w-]){name}(?![\w-])", section, re.MULTILINE), name
 
 
-def test_a_help_says_what_is_wanted() -> None:
+def test_the_help_of_an_option_says_which_value_it_takes() -> None:
     """A metavariable is not one of click's defaults, and no argument is listed among the options."""
     helps = {context.command_path: command.get_help(context) for command, context in command_pages.every_command()}
     assert [
@@ -124,7 +124,7 @@ def test_a_help_says_what_is_wanted() -> None:
     ] == []
 
 
-def test_man_shows_it() -> None:
+def test_man_shows_the_page() -> None:
     man = shutil.which("man")
     if man is None or shutil.which("groff") is None:
         pytest.skip("this system has no man with groff")

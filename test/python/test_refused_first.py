@@ -232,7 +232,7 @@ def refused_later(connection: Connection, table: str, changes: list[str]) -> boo
         )  # fmt: skip
 
 
-def test_a_trigger_of_any_name_is_refused_first_if_it_is_later(owner: Connection) -> None:
+def test_a_trigger_that_fires_after_the_guard_is_refused_first(owner: Connection) -> None:
     """A trigger that fires after the guard is refused; so is each trigger on UPDATE of a generated number.
 
     The HINT gives the remedy.
@@ -275,7 +275,7 @@ def test_a_trigger_that_is_disabled(owner: Connection) -> None:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_writers_and_readers_would_be_refused(owner: Connection, change: str) -> None:
+def test_changes_that_writers_or_readers_would_refuse_are_refused_first(owner: Connection, change: str) -> None:
     table, statements, message = CHANGES[change]
     if change == "another expression" and owner.info.server_version < 170000:
         pytest.skip("a server of this version changes no expression")
@@ -324,14 +324,14 @@ def warned(connection: Connection, table: str, changes: list[str]) -> list[list[
 
 
 @pytest.mark.parametrize("change", WARNINGS)
-def test_what_depends_on_writers_is_warned_of(owner: Connection, change: str) -> None:
+def test_changes_that_depend_on_writers_cause_a_warning(owner: Connection, change: str) -> None:
     table, statements, message = WARNINGS[change]
     by_call = warned(owner, table, statements)
     assert all(len(messages) == 1 and message in messages[0] for messages in by_call), by_call
 
 
 @pytest.mark.parametrize("change", QUIET)
-def test_what_harms_nobody_is_not_warned_of(owner: Connection, change: str) -> None:
+def test_harmless_changes_cause_no_warning(owner: Connection, change: str) -> None:
     assert warned(owner, *QUIET[change]) == [[], [], []]
 
 
@@ -397,7 +397,7 @@ def test_columns_of_other_tables(owner: Connection, wrong: str) -> None:
         assert error is not None and wrong in str(error.message_primary)
 
 
-def test_every_refusal_of_a_column_is_asked_first() -> None:
+def test_every_refusal_of_a_column_is_checked_first() -> None:
     refusals = {text for text, file in messages().items() if file in ("column.sql", "order.sql")}
     refusals |= {text for text in messages() if text.startswith("column … of table … is not a smallint")}
     asked = [*(wrong for wrong in COLUMNS), *OTHER_COLUMNS]
@@ -408,7 +408,7 @@ def test_every_refusal_of_a_column_is_asked_first() -> None:
     assert set(LATER_OF_COLUMNS) <= refusals
 
 
-def test_every_refusal_of_the_guard_and_of_reads_is_asked_first_or_comes_later(owner: Connection) -> None:
+def test_every_refusal_of_the_guard_and_of_reads_is_checked_first_or_listed(owner: Connection) -> None:
     raised = {text for name in FILES for text in in_sql((ROOT / "sql" / f"{name}.sql").read_text())}
     raised |= {text for text, file in messages().items() if file in ("guard.c", "guard.sql", "table.sql", "proof.sql")}
     later = {text for texts in LATER.values() for text in texts}

@@ -59,7 +59,7 @@ def made(script: str) -> set[str]:
 
 
 @pytest.mark.parametrize("of_checkout", [True, False])
-def test_what_was_released_stays(tree: Path, of_checkout: bool) -> None:
+def test_released_files_stay_unchanged(tree: Path, of_checkout: bool) -> None:
     released = RELEASED if of_checkout else tree / "sql" / "released"
     hashes = (released / "SHA256SUMS").read_text() if released.exists() else ""
     listed = {name: digest for digest, name in (line.split("  ") for line in hashes.splitlines())}
@@ -78,7 +78,7 @@ def test_every_release_can_be_updated() -> None:
 
 
 @pytest.mark.parametrize("folder", ["checkout", "made up"])
-def test_the_library_serves_what_was_released(tree: Path, folder: str) -> None:
+def test_the_library_serves_released_versions(tree: Path, folder: str) -> None:
     now, released = (ROOT, RELEASED) if folder == "checkout" else (tree, tree / "sql" / "released")
     declared = c_functions(joined(now))
     symbols = set(
@@ -99,7 +99,7 @@ def test_updates_keep_the_rules_of_install_scripts(tree: Path, rule: Callable[[s
         assert not [each for each in rules.spotted(path.read_text()) if each.rule not in {"PS002"}], path.name
 
 
-def test_updates_replace_only_what_is_there(tree: Path) -> None:
+def test_updates_replace_only_existing_functions(tree: Path) -> None:
     """For a new function, OR REPLACE could replace a function of another role, which would still own the function."""
     for folder in (ROOT, tree):
         for path in (folder / "sql" / "update").glob("inorder--*.sql"):

@@ -129,7 +129,7 @@ def test_data_formats() -> None:
     assert '"ratio": 0.25' in as_json(records)
 
 
-def test_what_an_insert_costs_besides() -> None:
+def test_further_costs_of_an_insert() -> None:
     result = a_result()
     for run in result.select("insert", "random"):
         run.metrics.update(p50_ms=0.1, p90_ms=0.2, p95_ms=0.3, p99_ms=0.4, record_bytes=19 * 2**20,
@@ -145,7 +145,7 @@ def test_what_an_insert_costs_besides() -> None:
     assert "p99" in latency.svg()
 
 
-def test_results_of_one_experiment_stand_side_by_side() -> None:
+def test_results_of_one_experiment_are_side_by_side() -> None:
     other = a_result()
     other.plan["kinds"] = ["random", "sequence"]
     randoms = other.select("insert", "random")

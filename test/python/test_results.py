@@ -111,7 +111,7 @@ def test_a_compressed_file_is_read(tmp_path: Path) -> None:
             load(path)
 
 
-def test_half_a_line_at_the_end_is_none(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     path, whole = tmp_path / "r.jsonl", lines_of(result())
     for end in range(whole.index(b"\n") + 1, len(whole)):
         path.write_bytes(whole[:end])
@@ -147,7 +147,7 @@ def head_of_version(version: int, **more: str) -> str:
         (HEAD, "is damaged: only the first line"),
     ],
 )
-def test_what_is_no_result_file_says_so(tmp_path: Path, content: str, message: str) -> None:
+def test_a_file_that_is_no_result_gives_an_error_that_says_so(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "r.json"
     path.write_text(content)
     with pytest.raises(InputError, match=rf"r\.json.*{message}"):
@@ -156,7 +156,7 @@ def test_what_is_no_result_file_says_so(tmp_path: Path, content: str, message: s
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e308", "1" + 400 * "0"], ids=["nan", "inf", "1e308", "10**400"])
 @pytest.mark.parametrize("field", ["metrics", "series"])
-def test_what_cannot_have_been_measured_is_damage(tmp_path: Path, value: str, field: str) -> None:
+def test_impossible_measurements_are_damage(tmp_path: Path, value: str, field: str) -> None:
     path, damaged = tmp_path / "r.json", result()
     damaged.runs = [replace(damaged.runs[0], metrics={"tps": 4711}, series={"tps": [4712]})]
     path.write_text(lines_of(damaged).decode().replace("4711" if field == "metrics" else "4712", value))
@@ -166,7 +166,7 @@ def test_what_cannot_have_been_measured_is_damage(tmp_path: Path, value: str, fi
 
 
 @pytest.mark.parametrize(("field", "damage"), [("server", {"settings": [0]}), ("machine", {"memory_bytes": "x"})])
-def test_what_only_the_page_shows_is_checked_too(tmp_path: Path, field: str, damage: dict[str, object]) -> None:
+def test_data_that_only_the_page_shows_are_checked_too(tmp_path: Path, field: str, damage: dict[str, object]) -> None:
     path = tmp_path / "r.json"
     damaged = replace(result(), experiment="bulk", plan=BulkPlan().as_dict())
     getattr(damaged, field).update(damage)
@@ -177,7 +177,7 @@ def test_what_only_the_page_shows_is_checked_too(tmp_path: Path, field: str, dam
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_name_is_no_markup(tmp_path: Path) -> None:
+def test_a_name_is_not_markup(tmp_path: Path) -> None:
     """The library for the terminal would treat [/y] in a name as the end of a style."""
     for name in ("a.json", "[red].json"):
         save(replace(result(), experiment="bulk", plan=BulkPlan().as_dict(), created="[/y]"), tmp_path / name)

@@ -35,7 +35,7 @@ def test_halves_that_do_not_fit_are_refused(version: str, method: str, here: dic
         check_same_place(a_result(MACHINE), version, method, MACHINE | here)
 
 
-def test_what_fits_goes_on() -> None:
+def test_a_result_that_fits_is_continued() -> None:
     check_same_place(a_result(MACHINE), "18.6", "direct I/O", MACHINE | {"commit": "def", "kernel": "7"})
     check_same_place(a_result({}), "18.6", "direct I/O", MACHINE)
 
@@ -69,7 +69,7 @@ OnPaper = on_paper(
 )
 
 
-def test_of_a_long_round_what_is_whole_is_kept() -> None:
+def test_complete_kinds_of_a_long_round_are_kept() -> None:
     """Each kind of key has its own table and may take hours, so only the interrupted kind is measured again."""
     plan = UuidV1Plan(kinds=("uuid_v1", "uuid"), rounds=1)
     result, _ = run_on_paper(OnPaper, plan)

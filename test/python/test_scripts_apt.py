@@ -50,6 +50,6 @@ def test_apt_waits_for_another(tmp_path: Path, lock: str) -> None:
     assert waiting.returncode == 0
 
 
-def test_apt_reports_what_is_no_lock() -> None:
+def test_apt_reports_errors_other_than_locks() -> None:
     done = subprocess.run([APT, "no-such-operation"], check=False, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 100 and "no-such-operation" in done.stderr and "Waiting" not in done.stderr

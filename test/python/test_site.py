@@ -31,7 +31,7 @@ def test_every_page_is_in_the_navigation(site: Path) -> None:
         assert f'<span class="caption-text">{caption}</span>' in first
 
 
-def test_it_needs_no_network(site: Path) -> None:
+def test_the_site_needs_no_network(site: Path) -> None:
     loaded = re.compile(
         r"""<(?:script|img|source|iframe)[^>]*\bsrc(?:set)?=["'](?:https?:)?//|<link[^>]*href=["'](?:https?:)?//"""
     )

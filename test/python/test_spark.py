@@ -92,7 +92,7 @@ def shop(spark: Any, cluster: Cluster, fresh: Connection, tmp_path: Path) -> Sho
     return Shop(spark, f"{cluster.dsn} dbname=tail", tmp_path)
 
 
-def test_a_batch_read_is_all_that_is_there(shop: Shop) -> None:
+def test_a_batch_read_returns_all_rows(shop: Shop) -> None:
     frame = shop.batch(parts=3)
     assert [field.simpleString() for field in frame.schema] == ["id:string", "n:int"]
     assert frame.rdd.getNumPartitions() == 3 and frame.count() == 10
@@ -102,7 +102,7 @@ def test_a_batch_read_is_all_that_is_there(shop: Shop) -> None:
     assert shop.numbers(start="now") == []
 
 
-def test_a_stream_ends_with_what_is_available_and_goes_on_from_its_checkpoint(shop: Shop, fresh: Connection) -> None:
+def test_a_stream_ends_with_the_available_rows_and_continues_from_its_checkpoint(shop: Shop, fresh: Connection) -> None:
     query = shop.to_parquet(shop.stream(max_rows=4, parts=2))
     assert [progress.numInputRows for progress in query.recentProgress] == [4, 4, 2]
     insert(fresh, 5, 11)
@@ -176,7 +176,7 @@ def test_arrow_batches_have_the_types_that_spark_takes() -> None:
     assert [field.dataType.simpleString() for field in schema] == list(types_of(fields).values())
 
 
-def test_an_error_is_the_one_of_inorder(shop: Shop) -> None:
+def test_an_error_has_the_message_of_inorder(shop: Shop) -> None:
     for options, message in (
         ({"max_row": 5}, 'unknown option "max_row"'),
         ({"table": "nothing"}, 'relation "nothing" does not exist'),

@@ -96,7 +96,7 @@ EQUAL = (("numeric", "string", "1.0", "1.00"), ("float8", "double", "0", "-0"))
 @pytest.mark.parametrize(
     ("merged", "equal"), [(kind[1], kind) for kind in EQUAL], indirect=["merged"], ids=[kind for kind, *_ in EQUAL]
 )
-def test_equal_keys_that_are_written_otherwise_are_merged(
+def test_equal_keys_that_are_written_differently_are_merged(
     tail: Tail, fresh: Connection, merged: Merged, equal: tuple[str, str, str, str]
 ) -> None:
     kind, _, former, present = equal

@@ -81,7 +81,7 @@ def test_a_connection_string_may_be_in_the_environment(monkeypatch: pytest.Monke
         ({}, "positions of nothing, not of one server"),
     ],
 )
-def test_what_is_no_offset_is_refused(offset: object, message: str) -> None:
+def test_invalid_offsets_are_refused(offset: object, message: str) -> None:
     with pytest.raises(InputError, match=message):
         decoded(offset)
 
@@ -95,7 +95,7 @@ def test_columns_that_spark_cannot_tell_apart_are_named() -> None:
     ("schema", "message"),
     [({"b": "int"}, 'column "b" is not in t'), ({"a": "bigint"}, 'column "a" of t is integer, which is int')],
 )
-def test_a_column_that_is_not_as_the_schema_has_it_is_named(schema: dict[str, str], message: str) -> None:
+def test_a_column_that_differs_from_the_schema_is_named(schema: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         wanted([TableColumn("a", "integer", "int4")], schema, "t")
     assert types_of(wanted([TableColumn("a", "integer", "int4")], {"a": "string"}, "t")) == {"a": "string"}
@@ -151,7 +151,7 @@ def test_a_batch_is_the_same_rows_later_in_parts(shop: Shop) -> None:
 
 
 @pytest.mark.server
-def test_what_is_available_now_ends(shop: Shop, cluster: Cluster) -> None:
+def test_a_query_of_the_rows_available_now_ends(shop: Shop, cluster: Cluster) -> None:
     with connect(shop.dsn) as long:
         long.execute("BEGIN")
         insert(long, 2, 100)
@@ -171,7 +171,7 @@ def test_what_is_available_now_ends(shop: Shop, cluster: Cluster) -> None:
 
 
 @pytest.mark.server
-def test_what_is_available_now_ends_where_a_partition_came_meanwhile(shop: Shop) -> None:
+def test_a_query_of_the_rows_available_now_ends_despite_a_new_partition(shop: Shop) -> None:
     connection = shop.connection
     connection.execute("CREATE TABLE p (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
     connection.execute("CREATE INDEX ON p (id)")
@@ -194,7 +194,7 @@ def test_what_is_available_now_ends_where_a_partition_came_meanwhile(shop: Shop)
 
 
 @pytest.mark.server
-def test_it_starts_where_it_is_told(shop: Shop) -> None:
+def test_a_stream_starts_where_the_option_says(shop: Shop) -> None:
     plan = shop.plan(start="now")
     insert(shop.connection, 2, 11)
     start = plan.start()
@@ -214,7 +214,7 @@ def test_it_starts_where_it_is_told(shop: Shop) -> None:
 
 
 @pytest.mark.server
-def test_a_position_of_another_server_is_accepted_if_told_so(shop: Shop) -> None:
+def test_a_position_of_another_server_is_accepted_on_request(shop: Shop) -> None:
     start = shop.plan().start()
     position = json.loads(start["server"]["position"]) | {"origin": "1/1"}
     other = {"server": start["server"] | {"position": json.dumps(position)}}
@@ -250,7 +250,7 @@ def test_a_lost_session_is_opened_again(shop: Shop, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.server
-def test_shards_are_of_citus(shop: Shop) -> None:
+def test_the_option_shards_needs_citus(shop: Shop) -> None:
     with (
         ShardsDriver(parsed({"dsn": shop.dsn, "table": "events", "shards": "true"})) as plan,
         pytest.raises(InputError, match="has no extension citus"),

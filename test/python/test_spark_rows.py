@@ -86,7 +86,7 @@ VALUES = [
 ]
 
 
-def test_every_type_has_one_in_spark(cluster: Cluster, fresh: Connection) -> None:
+def test_every_type_has_a_type_in_spark(cluster: Cluster, fresh: Connection) -> None:
     fresh.execute("CREATE TYPE mood AS ENUM ('fine')")
     fresh.execute("CREATE TYPE pair AS (a int, b int)")
     fresh.execute("CREATE DOMAIN small AS numeric(5,2)")
@@ -121,7 +121,7 @@ def test_every_type_has_one_in_spark(cluster: Cluster, fresh: Connection) -> Non
         ("numeric(5,2)", "'NaN'", "NaN"),
     ],
 )
-def test_a_value_that_spark_has_not_is_an_error_that_names_the_column(
+def test_a_value_that_spark_cannot_represent_is_an_error_that_names_the_column(
     cluster: Cluster, fresh: Connection, kind: str, value: str, message: str
 ) -> None:
     """A substitute would be worse than an error. A value that Spark does not have can be read as text."""
@@ -176,7 +176,7 @@ def test_a_cast_that_someone_made_is_not_run(cluster: Cluster, fresh: Connection
     assert row["mood"] == "fine"
 
 
-def test_columns_that_change_under_a_stream_are_clear(cluster: Cluster, fresh: Connection) -> None:
+def test_changed_columns_give_a_stream_a_clear_error(cluster: Cluster, fresh: Connection) -> None:
     dsn = f"{cluster.dsn} dbname=tail"
     insert(fresh, 1)
     schema = {"id": "string", "n": "int"}
@@ -214,7 +214,7 @@ def pair(server: Installation) -> Iterator[tuple[Cluster, Standby]]:
         yield pair
 
 
-def test_a_standby_is_waited_for(pair: tuple[Cluster, Standby]) -> None:
+def test_a_task_waits_for_a_standby(pair: tuple[Cluster, Standby]) -> None:
     primary, standby = pair
     with connect(primary.dsn) as writer, connect(standby.dsn) as other:
         standby.catch_up()
@@ -237,7 +237,7 @@ def of_19(pair: tuple[Cluster, Standby]) -> tuple[Cluster, Standby]:
     return pair
 
 
-def test_from_19_on_the_server_itself_waits(of_19: tuple[Cluster, Standby], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_19_on_the_wait_is_in_the_server(of_19: tuple[Cluster, Standby], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "replayed", lambda *_: pytest.fail("the client looked"))
     primary, standby = of_19
     with (

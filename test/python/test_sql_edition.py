@@ -44,7 +44,7 @@ EXECUTES = re.compile(r"^(?!\s*--).*\bEXECUTE (?!FUNCTION)", re.M)
 NAMES = re.compile(r"^def (test_\w+)", re.M)
 
 
-def test_every_test_is_run_or_not_with_a_reason() -> None:
+def test_every_test_is_run_or_left_out_with_a_reason() -> None:
     assert sorted([*REGRESS, *ISOLATION, *NOT_RUN]) == sorted(listed("REGRESS") + listed("ISOLATION"))
     tests = {name for path in (ROOT / "test" / "python").glob("test_*.py") for name in NAMES.findall(path.read_text())}
     assert set(NOT_RUN_IN_PYTHON) <= tests
@@ -81,7 +81,7 @@ def test_the_file_is_the_same_each_time() -> None:
     assert script.__wrapped__() == script()
 
 
-def test_what_reads_tables_of_users_executes_nothing_of_theirs() -> None:
+def test_functions_that_read_tables_of_users_execute_no_code_of_users() -> None:
     by_function = {
         name: "SET constraint_exclusion = off" in head
         for name, head, body in FUNCTION.findall(script("inorder"))
@@ -91,7 +91,7 @@ def test_what_reads_tables_of_users_executes_nothing_of_theirs() -> None:
     assert {"count_as_caller", "feed_peek", "rows_of_kept", "as_caller"} <= by_function.keys()
 
 
-def test_no_plan_that_shuns_sequential_scans_is_compiled() -> None:
+def test_no_plan_without_sequential_scans_is_compiled() -> None:
     """Before 18, enable_seqscan = off gives a sequential scan a cost of 10^10, far above jit_above_cost."""
     clauses = [line for line in script().splitlines() if "SET enable_seqscan = off" in line]
     assert len(clauses) > 20

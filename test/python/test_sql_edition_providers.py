@@ -81,7 +81,7 @@ def test_each_entry_has_its_source(shared_folder: Path) -> None:
 
 
 @pytest.mark.server
-def test_it_works_with_what_it_names(
+def test_the_edition_works_with_the_privileges_that_it_names(
     server: Installation, cluster: Cluster, hosted: Connection, shared_folder: Path
 ) -> None:
     hosted.execute((REVOKE_THE_REST % ",".join(needed(shared_folder))).encode())
@@ -112,7 +112,9 @@ def test_it_works_with_what_it_names(
 
 
 @pytest.mark.server
-def test_the_tool_works_with_what_providers_leave(cluster: Cluster, hosted: Connection, tmp_path: Path) -> None:
+def test_the_tool_works_with_the_privileges_that_providers_leave(
+    cluster: Cluster, hosted: Connection, tmp_path: Path
+) -> None:
     tool = Tool(cluster, tmp_path, hosted, "hosted_owner")
     revoke(hosted)
     assert not any(may_use(hosted, entry, "hosted_owner") for entry in documented())
@@ -141,7 +143,7 @@ def test_aurora_is_checked_before(cluster: Cluster, hosted: Connection, tmp_path
      "REVOKE SELECT ON pg_locks FROM PUBLIC; REVOKE EXECUTE ON FUNCTION pg_relation_filenode FROM PUBLIC"),
     ("wal_level must be set to 'logical'", AURORA),
 ])  # fmt: skip
-def test_a_server_that_lacks_what_it_names_is_refused(
+def test_a_server_that_lacks_a_named_privilege_is_refused(
     server: Installation, cluster: Cluster, hosted: Connection, shared_folder: Path, name: str, statement: str
 ) -> None:
     hosted.execute(statement.encode())

@@ -83,7 +83,7 @@ def edition(cluster: Cluster, installed: str) -> Iterator[Connection]:
         run(admin, "DROP DATABASE plain WITH (FORCE)")
 
 
-def test_roles_use_it(edition: Connection) -> None:
+def test_admitted_roles_use_the_edition(edition: Connection) -> None:
     assert rows(edition, "SELECT n FROM feed_read('f', null::events, 2)") == [(1,), (2,)]
     assert rows(edition, "SELECT exact_count('events')") == [(5,)]
     as_role(edition, "plain_reader")
@@ -120,7 +120,7 @@ OF_USERS = [("FUNCTION", "EXECUTE"), ("SCHEMA", "USAGE"), ("TABLE", "DELETE"), (
 OF_WRITERS = [("FUNCTION", "EXECUTE"), ("SCHEMA", "USAGE"), ("TABLE", "SELECT")]
 
 
-def test_who_is_not_admitted_has_no_privilege(edition: Connection) -> None:
+def test_a_role_that_is_not_admitted_has_no_privilege(edition: Connection) -> None:
     """The default privileges have no effect."""
     run(edition, "RESET ROLE")
     expected = [(role, kind, privilege) for role, rights in
@@ -165,7 +165,7 @@ def test_a_stranger_is_refused(edition: Connection) -> None:
     check_refused(edition, *REFUSED, *OF_STRANGERS)
 
 
-def test_who_only_writes_is_guarded_and_reads_no_state(edition: Connection) -> None:
+def test_a_role_that_only_writes_is_guarded_and_reads_no_state(edition: Connection) -> None:
     run(
         edition,
         "CREATE TABLE app.made (n int PRIMARY KEY, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED)",
@@ -222,7 +222,7 @@ def test_the_last_call_counts(edition: Connection) -> None:
     assert rows(edition, GRANTED) == expected
 
 
-def test_a_role_that_goes_is_dismissed(edition: Connection) -> None:
+def test_a_role_can_be_dropped_after_it_is_dismissed(edition: Connection) -> None:
     odd = '"Odd ""role"""'
     run(edition, "RESET ROLE", f"DROP ROLE IF EXISTS {odd}", f"CREATE ROLE {odd}", "SET ROLE plain_installer")
     for goes in (f"SELECT inorder.feed_dismiss('{odd}')", f"DROP OWNED BY {odd}"):
@@ -244,7 +244,7 @@ def test_a_member_is_admitted_as_far_as_it_inherits(edition: Connection) -> None
         "REVOKE plain_reader FROM plain_stranger", "ALTER ROLE plain_stranger INHERIT")  # fmt: skip
 
 
-def test_who_is_admitted_writes_the_state_and_reads_no_table(edition: Connection) -> None:
+def test_an_admitted_role_writes_the_state_and_reads_no_table(edition: Connection) -> None:
     run(edition, "CREATE TABLE app.secret (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
         "SELECT feed_create('secret', 'secret'), exact_count_start('secret')", "INSERT INTO secret (n) VALUES (1)",
         "SELECT feed_grant('secret', 'plain_reader')")  # fmt: skip
@@ -527,7 +527,7 @@ def test_keys_that_someone_has_set(edition: Connection) -> None:
             check(2)
 
 
-def test_a_key_that_carries(edition: Connection) -> None:
+def test_a_key_whose_digits_carry(edition: Connection) -> None:
     last = (
         "SELECT set_config('inorder.keys', lpad(to_hex(pg_current_xact_id()::text::bigint), 12, '0') "
         "|| '{}bfffffffffffffff', true)"
@@ -542,7 +542,7 @@ def test_a_key_that_carries(edition: Connection) -> None:
         run(edition, "SELECT uuid_xact_nextval()")
 
 
-def test_keys_that_are_made_together(edition: Connection) -> None:
+def test_keys_that_one_statement_makes(edition: Connection) -> None:
     def value(key: object) -> int:
         number = int(str(key).replace("-", ""), 16)
         return (number >> 64 & 0xFFF) << 62 | number & (1 << 62) - 1

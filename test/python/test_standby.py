@@ -138,7 +138,7 @@ def test_open_savepoints_on_the_primary_do_not_make_its_batches_unreadable_on_a_
     assert two.batch(two.standby, position)[0] == list(range(savepoints + 1))
 
 
-def test_more_than_64_open_savepoints_hold_back_on_a_standby_what_the_primary_gave(two: Two) -> None:
+def test_a_standby_with_more_than_64_open_savepoints_refuses_a_batch_of_the_primary(two: Two) -> None:
     """Snapshots list at most 64 savepoints of a transaction.
 
     While the transaction is open, the batch is refused as too new.
@@ -202,7 +202,7 @@ def test_the_own_transaction_has_not_ended(two: Two, savepoint: str) -> None:
     assert two.primary.execute(read.encode()).fetchall() == [(1,), (3,)]
 
 
-def test_a_wait_is_woken_by_what_is_replayed(two: Two) -> None:
+def test_a_replayed_commit_ends_a_wait(two: Two) -> None:
     position = str(value(two.standby, "SELECT reader_start('events', 'now')::text"))
     waits = ("SELECT feed_wait('f')", "SELECT reader_wait('events', %s::text::feed_position)")
     assert value(two.standby, "SELECT feed_wait('f', '0')") is False
@@ -248,7 +248,7 @@ def test_counts_follow_folds_to_the_standby(two: Two) -> None:
         "exact_count_fold('events')",
     ],
 )
-def test_what_moves_a_position_is_refused_on_a_standby(two: Two, call: str) -> None:
+def test_calls_that_move_a_position_are_refused_on_a_standby(two: Two, call: str) -> None:
     two.insert(1)
     two.catch_up()
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction, match=r"in a read-only transaction|during recovery"):
@@ -256,7 +256,7 @@ def test_what_moves_a_position_is_refused_on_a_standby(two: Two, call: str) -> N
 
 
 @pytest.mark.parametrize("call", ["feed_passed('events')", "feed_passed_partitions('events')"])
-def test_what_permits_to_drop_rows_is_refused_on_a_standby(two: Two, call: str) -> None:
+def test_calls_that_permit_to_drop_rows_are_refused_on_a_standby(two: Two, call: str) -> None:
     two.primary.execute(sql.SQL("SELECT ") + sql.SQL(call))
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="needs the primary"):
         two.standby.execute(sql.SQL("SELECT ") + sql.SQL(call))
@@ -364,7 +364,9 @@ CONFLICTING = (
 IN_MID_READ = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%COPY %' AND wait_event = 'ClientWrite'"
 
 
-def test_a_tail_on_a_standby_gets_further_over_conflicts_with_recovery(server: Installation, tmp_path: Path) -> None:
+def test_a_tail_on_a_standby_makes_progress_despite_conflicts_with_recovery(
+    server: Installation, tmp_path: Path
+) -> None:
     """The second batch, which joins several batches, is cut off by a conflict.
 
     The smaller batches that replace it are cut off, too.
@@ -469,7 +471,7 @@ def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
 @pytest.mark.parametrize(
     "command", [("tail", "--feed", "f"), ("tail", "--feed", "f", "--follow"), ("count", "fold", "events")]
 )
-def test_what_needs_the_primary_names_it(two: Two, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_an_error_of_a_call_that_needs_the_primary_names_it(two: Two, tmp_path: Path, command: tuple[str, ...]) -> None:
     """The HINT has the host from the WAL receiver or its settings.
 
     A role that may not see these gets a HINT without a host.
@@ -487,7 +489,7 @@ def test_what_needs_the_primary_names_it(two: Two, tmp_path: Path, command: tupl
         two.primary.execute("DROP OWNED BY nobodys; DROP ROLE nobodys")
 
 
-def test_a_promoted_standby_asks_before_it_goes_on(two: Two) -> None:
+def test_a_promoted_standby_needs_consent_to_continue(two: Two) -> None:
     position = str(value(two.primary, "SELECT reader_start('events')::text"))
     two.insert(1)
     rows, position = two.batch(two.primary, position)

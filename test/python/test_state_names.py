@@ -108,7 +108,7 @@ def forge_partitions(connection: Connection, edition: str) -> None:
     as_role(connection, "alice")
 
 
-def test_what_is_inserted_of_a_partition_stops_nobody(owners: Connection, edition_name: str) -> None:
+def test_state_inserted_for_a_partition_stops_no_writer(owners: Connection, edition_name: str) -> None:
     forge_partitions(owners, edition_name)
     run(owners, "INSERT INTO parts (n) VALUES (1)", "INSERT INTO parts (n) SELECT generate_series(2, 4)",
             "SELECT feed_enable('parts')", "INSERT INTO parts (n) VALUES (5)")  # fmt: skip
@@ -121,7 +121,7 @@ def test_what_is_inserted_of_a_partition_stops_nobody(owners: Connection, editio
 
 
 @pytest.mark.editions("c")
-def test_who_installed_it_restores_what_is_its_own(owners: Connection) -> None:
+def test_the_installer_restores_its_own_state(owners: Connection) -> None:
     run(owners, "DROP EXTENSION inorder CASCADE", "DROP TABLE theirs, parts",
             f"GRANT CREATE ON DATABASE {owners.info.dbname} TO mallory", "SET ROLE mallory", "CREATE EXTENSION inorder",
             "RESET ROLE", TABLES, "CREATE TABLE bare (id uuid)", "SET ROLE mallory")  # fmt: skip

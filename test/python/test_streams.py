@@ -293,7 +293,7 @@ def test_the_head_of_a_stream_ends(cluster: Cluster, template: str, language: st
 
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
-def test_an_idle_client_is_written_to_every_15_seconds(
+def test_a_stream_sends_something_to_an_idle_client_every_15_seconds(
     cluster: Cluster, template: str, language: str, tmp_path: Path
 ) -> None:
     with copy_of(template, cluster, "shop") as shop:
@@ -321,7 +321,7 @@ def test_an_empty_key_is_refused(language: str) -> None:
 
 @pytest.mark.editions
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_after_a_restore_a_cursor_is_gone(cluster: Cluster, of_edition: str, language: str, tmp_path: Path) -> None:
+def test_a_cursor_is_invalid_after_a_restore(cluster: Cluster, of_edition: str, language: str, tmp_path: Path) -> None:
     folder = cluster.folder / "run"
     with copy_of(of_edition, cluster, "shop") as shop, copy_of("template0", cluster, "restored") as restored:
         create(shop.info.dsn, (*ROWS, INSERTS[0].format(few=1500)))

@@ -45,7 +45,7 @@ def test_the_first_run_that_fits_is_next(folders: Path, room: Room, chosen: str 
     assert (run and run.name) == chosen
 
 
-def test_a_run_that_was_begun_is_next_whatever_time_is_left(folders: Path) -> None:
+def test_an_interrupted_run_is_next_whatever_time_is_left(folders: Path) -> None:
     begun = run_of("begun", 90)
     begun.file.parent.mkdir()
     begun.file.write_text("{}\n")

@@ -41,19 +41,19 @@ def test_only_in_the_regime_of_the_study_does_a_claim_not_hold(
     assert claim(judge, counted=counted, as_there=True).answer(estimate) is Answer.NOT
 
 
-def test_too_few_rounds_of_what_is_timed_show_nothing() -> None:
+def test_too_few_rounds_of_times_show_nothing() -> None:
     estimate = Estimate(3.0, 2.9, 3.1, 3)
     assert claim(above(2), as_there=True).answer(estimate) is Answer.OPEN
     assert claim(above(2), counted=True).answer(estimate) is Answer.HOLDS
 
 
-def test_what_does_not_hold_was_measured_as_there() -> None:
+def test_a_claim_that_does_not_hold_was_measured_under_the_conditions_of_the_study() -> None:
     judged = [(claim, answer) for claim in CLAIMS for _, answer in answers(claim, RESULTS).values()]
     assert len(judged) > 75
     assert {claim.says for claim, answer in judged if answer is Answer.NOT and not claim.as_there} == set()
 
 
-def test_what_a_study_does_not_print_is_marked() -> None:
+def test_figures_that_a_study_does_not_print_are_marked() -> None:
     """A figure of a claim is printed in the study, or marked as computed."""
     for claim_made in CLAIMS:
         text = f"{claim_made.study} {claim_made.published}"
@@ -78,12 +78,12 @@ def test_words_that_a_study_does_not_use() -> None:
         assert published.isdisjoint(words)
 
 
-def test_what_was_disturbed_is_answered_by_counters_alone() -> None:
+def test_disturbed_runs_answer_claims_by_counters_alone() -> None:
     names = {f"{claim_made.run}-{place}" for claim_made in CLAIMS if not claim_made.counted for place in PLACES}
     assert set(DISTURBED) <= set(RESULTS) and names.isdisjoint(DISTURBED)
 
 
-def test_the_same_is_what_stands_above() -> None:
+def test_the_same_refers_to_the_claim_above() -> None:
     """A claim that refers to the claim above must be in the same table.
 
     Claims without a figure are in a separate table.

@@ -45,7 +45,7 @@ ALL, NONE = dict.fromkeys(CALLS, MESSAGE), dict.fromkeys(CALLS, "")
 
 
 @pytest.mark.editions
-def test_calls_deliver_what_there_is_and_then_say_so(fresh: Connection) -> None:
+def test_calls_deliver_the_remaining_rows_and_then_report_the_swap(fresh: Connection) -> None:
     run(fresh, "SELECT feed_create('f', 'events')", COPY)
     insert(fresh, 3)
     run(fresh, *SWAP)
@@ -60,7 +60,7 @@ def test_calls_deliver_what_there_is_and_then_say_so(fresh: Connection) -> None:
 
 
 @pytest.mark.editions
-def test_a_name_that_is_no_table_is_not_said(fresh: Connection) -> None:
+def test_no_swap_is_reported_if_the_former_name_is_no_table(fresh: Connection) -> None:
     """Rows may be written through a view that has the former name, or under the new name, so there is no error."""
     run(fresh, "SELECT feed_create('f', 'events')", "ALTER TABLE events RENAME TO former")
     assert said(fresh) == NONE
@@ -77,7 +77,7 @@ def test_a_schema_that_is_swapped(fresh: Connection) -> None:
 
 
 @pytest.mark.editions
-def test_workers_end_what_they_have(fresh: Connection) -> None:
+def test_workers_finish_the_batches_that_they_have(fresh: Connection) -> None:
     run(fresh, "SELECT feed_create('f', 'events')", COPY)
     insert(fresh, 3)
     run(fresh, "CREATE TEMP TABLE taken AS SELECT number, token FROM feed_take_batch('f', 'a')", *SWAP)
@@ -86,7 +86,7 @@ def test_workers_end_what_they_have(fresh: Connection) -> None:
     assert said(fresh) == ALL
 
 
-def test_monitoring_says_so(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
+def test_monitoring_reports_the_swap(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
     feeds = Tail(cluster, tmp_path, command="feeds")
     run(fresh, "SELECT feed_create('f', 'events')", COPY, *SWAP)
     problem = "feed postgres.f: its table was renamed to public.former, and public.events is not read"
@@ -103,7 +103,9 @@ def test_monitoring_says_so(fresh: Connection, cluster: Cluster, tmp_path: Path)
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")], ids=["position", "feed"])
 @pytest.mark.parametrize("options", [(), ("--interval", "50ms")], ids=["waits", "polls"])
-def test_following_ends(fresh: Connection, tail: Tail, source: tuple[str, ...], options: tuple[str, ...]) -> None:
+def test_a_run_that_follows_ends(
+    fresh: Connection, tail: Tail, source: tuple[str, ...], options: tuple[str, ...]
+) -> None:
     """New rows go to the other table, which has the name now. The run would get no more rows."""
     run(fresh, "SELECT feed_create('f', 'events')", COPY)
     insert(fresh, 3)
@@ -116,7 +118,7 @@ def test_following_ends(fresh: Connection, tail: Tail, source: tuple[str, ...], 
     assert tail.rows() == [1, 2, 3]
 
 
-def test_folding_ends(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_run_that_folds_ends(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
     run(fresh, "SELECT exact_count_start('events')", COPY)
     count = Tail(cluster, tmp_path, command="count")
     with count.started("fold", "events", "--every", "50ms") as running:
@@ -128,7 +130,7 @@ def test_folding_ends(fresh: Connection, cluster: Cluster, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")], ids=["position", "feed"])
-def test_following_ends_under_load_with_all_that_was_committed(
+def test_a_run_that_follows_under_load_ends_with_all_committed_rows(
     fresh: Connection, cluster: Cluster, tail: Tail, source: tuple[str, ...]
 ) -> None:
     """The position is complete. When the table has its name again, the same command continues after the last row."""

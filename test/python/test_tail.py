@@ -22,7 +22,7 @@ pytestmark = pytest.mark.server
 
 
 @pytest.mark.editions
-def test_each_run_goes_on_where_the_last_one_stopped(tail: Tail, fresh: Connection) -> None:
+def test_each_run_continues_where_the_last_run_stopped(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 25)
     assert numbers(tail("events", "--position", "p", "--batch-rows", "7")) == list(range(1, 26))
     assert tail("events", "--position", "p") == ""
@@ -36,7 +36,7 @@ def test_each_run_goes_on_where_the_last_one_stopped(tail: Tail, fresh: Connecti
     assert sorted(path.name for path in tail.folder.iterdir()) == ["p", "q"]
 
 
-def test_start_now_leaves_out_what_is_there(tail: Tail, fresh: Connection) -> None:
+def test_start_now_leaves_out_existing_rows(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 5)
     assert tail("events", "--position", "p", "--start", "now") == ""
     insert(fresh, 2, 10)
@@ -67,7 +67,7 @@ def reader(fresh: Connection) -> Iterator[str]:
 
 
 @pytest.mark.editions
-def test_to_read_a_table_is_enough(tail: Tail, fresh: Connection, reader: str) -> None:
+def test_select_on_the_table_is_enough(tail: Tail, fresh: Connection, reader: str) -> None:
     insert(fresh, 2)
     tail.environment["PGUSER"] = reader
     assert "permission denied for table public.events" in tail("events", "--position", "p", code=2)
@@ -259,7 +259,7 @@ def test_partitions_and_keys_of_ones_own(tail: Tail, fresh: Connection) -> None:
     assert numbers(tail(*arguments)) == [11]
 
 
-def test_the_header_comes_once_a_stream(tail: Tail, fresh: Connection) -> None:
+def test_the_header_comes_once_per_stream(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 4)
     csv = ("events", "--format", "csv", "--batch-rows", "2", "--position")
     assert tail(*csv, "p").count("id,n\n") == 1
@@ -344,7 +344,7 @@ def test_a_stop_ends_the_wait_for_another_run_of_a_command(tail: Tail, fresh: Co
     assert numbers(tail("events", "--position", "p")) == [1]
 
 
-def test_a_reader_that_has_enough(tail: Tail, fresh: Connection) -> None:
+def test_a_reader_that_closes_the_pipe(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 100)
     with tail.started("events", "--position", "p", "--follow") as running:
         assert running.stdout and os.read(running.stdout.fileno(), 10) == b'{"id":"000'
@@ -392,7 +392,7 @@ def test_a_second_signal_does_not_wait(tail: Tail, fresh: Connection) -> None:
     assert numbers(tail("events", "--position", "p")) == list(range(1, 20_001))
 
 
-def test_one_at_a_time(tail: Tail, fresh: Connection) -> None:
+def test_only_one_run_at_a_time(tail: Tail, fresh: Connection) -> None:
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 1)
     with (
@@ -436,7 +436,7 @@ BAD_INPUT = [
 ]
 
 
-def test_bad_input_is_one_clear_sentence(tail: Tail, fresh: Connection) -> None:
+def test_bad_input_gives_one_clear_sentence(tail: Tail, fresh: Connection) -> None:
     errors = [(arguments, message, tail(*arguments, code=code)) for arguments, code, message in BAD_INPUT]
     assert [case for case in errors if case[1] not in case[2]] == []
     assert list(tail.folder.iterdir()) == []

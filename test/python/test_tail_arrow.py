@@ -105,7 +105,7 @@ def test_no_transaction_is_open_while_another_program_is_waited_for(sink: type[S
     assert source.asks_ahead is ahead
 
 
-def test_the_next_batch_is_looked_for_while_one_is_read(
+def test_the_next_batch_is_requested_while_a_batch_is_read(
     fresh: Connection, cluster: Cluster, tail: Tail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A batch may be asked for ahead only after the connection has locked the table.

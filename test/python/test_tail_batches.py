@@ -55,7 +55,7 @@ def killed_everywhere(tail: Tail, kind: str, *arguments: str) -> range:
     return points
 
 
-def test_killed_at_each_step_into_a_file(quick: Tail, fresh: Connection) -> None:
+def test_a_run_into_a_file_is_killed_at_each_step(quick: Tail, fresh: Connection) -> None:
     insert(fresh, ROWS)
     points = killed_everywhere(quick, "file", "events", "--position", "p{n}")
     for number in points:
@@ -67,7 +67,7 @@ def test_killed_at_each_step_into_a_file(quick: Tail, fresh: Connection) -> None
     assert {name.rstrip("0123456789") for name in {*names} - {*left}} <= {"out", "p"} and len(left) < len(points) / 4
 
 
-def test_killed_at_each_step_into_a_pipe(quick: Tail, fresh: Connection) -> None:
+def test_a_run_into_a_pipe_is_killed_at_each_step(quick: Tail, fresh: Connection) -> None:
     insert(fresh, ROWS)
     whole = [list(range(first, first + BATCH_ROWS)) for first in range(1, ROWS, BATCH_ROWS)]
     points = killed_everywhere(quick, "pipe", "events", "--position", "p{n}")
@@ -78,7 +78,7 @@ def test_killed_at_each_step_into_a_pipe(quick: Tail, fresh: Connection) -> None
         assert [batch for at, batch in enumerate(batches) if batch not in batches[:at]] == whole
 
 
-def test_killed_at_each_step_with_a_command(quick: Tail, fresh: Connection) -> None:
+def test_a_run_with_a_command_is_killed_at_each_step(quick: Tail, fresh: Connection) -> None:
     insert(fresh, ROWS)
     points = killed_everywhere(quick, "none", "events", "--position", "p{n}", "--exec", NOTE)
     for number in points:
@@ -113,7 +113,7 @@ def test_a_kill_while_a_batch_is_read_starts_no_command(tail: Tail, fresh: Conne
 
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
-def test_a_command_outlives_a_kill_alone(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
+def test_a_command_outlives_a_kill_of_the_tool_alone(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
     insert(fresh, 5)
     fresh.execute("SELECT feed_create('f', 'events')")
     os.mkfifo(tail.folder / "gate")

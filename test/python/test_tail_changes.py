@@ -78,7 +78,7 @@ def tail_rows(tail: Tail) -> int:
 
 @pytest.mark.parametrize("output", ["json", "csv"])
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_rows_that_are_read_behind_a_change_of_type(fresh: Connection, isolation: str, output: str) -> None:
+def test_rows_that_are_read_after_a_wait_for_a_change_of_type(fresh: Connection, isolation: str, output: str) -> None:
     insert(fresh, 3)
     fresh.execute(f"ALTER DATABASE tail SET default_transaction_isolation = '{isolation}'".encode())
     session = Session(fresh.info.dsn)
@@ -265,7 +265,7 @@ def test_a_read_waits_for_a_lock_longer_than_the_timeout_of_the_database(tail: T
 
 
 @pytest.mark.parametrize("follow", [(), POLL])
-def test_an_error_about_the_object_ends_it(tail: Tail, fresh: Connection, follow: tuple[str, ...]) -> None:
+def test_an_error_about_the_object_ends_the_run(tail: Tail, fresh: Connection, follow: tuple[str, ...]) -> None:
     insert(fresh, 5)
     tail.appended(*EVENTS)
     fresh.execute("ALTER TABLE events DISABLE TRIGGER ALL")

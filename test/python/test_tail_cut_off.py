@@ -134,7 +134,7 @@ def test_batches_of_a_shard_shrink_and_grow_again(
 
 
 @pytest.mark.parametrize("output", ["json", "csv", "arrow", "parquet"])
-def test_batches_that_somebody_sees_shrink_before_he_does(
+def test_batches_shrink_before_a_reader_sees_any_of_their_rows(
     wide: Connection, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str
 ) -> None:
     sink: dict[str, Any] = {"directory": tmp_path / "d"} if output == "parquet" else {"command": "cat > $INORDER_BATCH"}

@@ -293,7 +293,7 @@ def test_copytruncate_within_a_batch(tail: Tail, fresh: Connection, mode: str) -
     refused(tail, *LARGE)
 
 
-def test_what_others_do_to_the_file(tail: Tail, fresh: Connection) -> None:
+def test_changes_of_the_file_by_others(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 1000)
     tail.appended(*EVENTS)
     whole = (tail.folder / "out").read_bytes()
@@ -464,7 +464,7 @@ def test_without_room_for_the_position_a_file_is_as_before(tail: Tail, fresh: Co
     assert (tail.folder / "out").read_bytes() == before
 
 
-def test_what_was_accepted_stays_where_nothing_is_written(tail: Tail, fresh: Connection) -> None:
+def test_accepted_output_stays_if_no_row_can_be_written(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 3)
     tail.appended(*EVENTS)
     with (tail.folder / "out").open("a") as out:
@@ -484,7 +484,9 @@ def test_without_room_a_feed_leaves_whole_batches(tail: Tail, fresh: Connection)
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
 @pytest.mark.parametrize("form", ["binary", "arrow"])
-def test_rows_with_an_end_are_not_appended(tail: Tail, fresh: Connection, form: str, source: tuple[str, ...]) -> None:
+def test_formats_with_an_end_mark_are_not_appended(
+    tail: Tail, fresh: Connection, form: str, source: tuple[str, ...]
+) -> None:
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 3)
     with tail.started(*source, "--format", form, to="out") as running:
@@ -499,7 +501,7 @@ def is_longer(path: Path, than: int) -> bool:
     return path.stat().st_size > than
 
 
-def test_killed_at_any_moment_a_csv_file_has_each_row_once(tail: Tail, fresh: Connection) -> None:
+def test_a_csv_file_has_each_row_once_after_a_kill_at_any_moment(tail: Tail, fresh: Connection) -> None:
     """A kill before the first rows are complete must not leave a second header."""
     csv, out = (*EVENTS, "--format", "csv"), tail.folder / "out"
     for first in range(1, 4000, 500):

@@ -71,7 +71,7 @@ def test_a_repeated_batch_replaces_its_file(fresh: Connection, tail: Tail) -> No
     assert rows(tail.folder) == [1, 2, 3]
 
 
-def test_killed_at_any_moment_each_row_is_in_one_file(fresh: Connection, tail: Tail) -> None:
+def test_each_row_is_in_one_file_after_a_kill_at_any_moment(fresh: Connection, tail: Tail) -> None:
     for first in range(1, 1000, 100):
         insert(fresh, 100, first)
     for kills in range(1, 4 if LONG_RUN else 3):

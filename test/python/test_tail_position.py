@@ -117,7 +117,7 @@ def test_a_save_is_whole_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fchmod", "fsync"]
 
 
-def test_a_save_that_is_not_known_to_last_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_whose_sync_failed_is_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An output file is cut off at the position that is on disk, not at the position that this process expected."""
     with PositionFile(tmp_path / "p") as file:
         assert file.kept(decode) is None
@@ -204,7 +204,7 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert caught.value.exit_code == 1
 
 
-def test_a_file_of_a_run_that_did_not_come_to_read(tmp_path: Path) -> None:
+def test_a_file_of_a_run_that_ended_before_it_read(tmp_path: Path) -> None:
     (tmp_path / "p").write_bytes(NEW)
     with PositionFile(tmp_path / "p") as file:
         assert file.read(decode) is None
@@ -257,7 +257,7 @@ NO_POSITIONS = [
 
 
 @pytest.mark.server
-def test_a_position_file_that_is_none(tail: Tail, fresh: Connection) -> None:
+def test_a_file_that_is_no_position_file(tail: Tail, fresh: Connection) -> None:
     for content, message in NO_POSITIONS[:: 1 if LONG_RUN else 3]:
         (tail.folder / "p").write_bytes(content)
         assert message in tail(*EVENTS, code=2)
@@ -350,7 +350,7 @@ def test_a_batch_with_a_key_is_read_back(tail: Tail, fresh: Connection) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "written"), [(0, [1, 1, 2, 2, 3, 3]), (1000, [1, 1, 1, 1, 2, 2])])
-def test_which_states_a_crash_of_the_host_may_take_back(
+def test_states_that_a_crash_of_the_host_may_take_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, written: list[int]
 ) -> None:
     synced: list[Path] = []

@@ -39,7 +39,7 @@ BEGUN, MOST = 100_000, 2_000_000  # the run is held between these numbers of byt
 POLL = ("--follow", "--interval", "20ms")
 
 
-def test_an_error_that_stays_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_permanent_error_is_not_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     def attach(_session: object) -> None:
         raise psycopg.errors.UndefinedTable('relation "events" does not exist')
 
@@ -157,7 +157,7 @@ def ids(folder: Path) -> list[str]:
 
 
 @pytest.mark.editions
-def test_what_is_handed_out_is_on_disk(private: Cluster) -> None:
+def test_rows_that_are_handed_out_are_on_disk(private: Cluster) -> None:
     with connect(private.dsn) as connection:
         connection.execute("SET synchronous_commit = off")
         for _ in range(20):
@@ -247,7 +247,7 @@ def test_without_follow_a_lost_server_is_an_error(private: Cluster, tmp_path: Pa
     assert numbers(tail("events", "--position", "p")) == list(range(1, ROWS + 1))
 
 
-def test_a_count_goes_on_folding(private: Cluster, tmp_path: Path) -> None:
+def test_a_count_continues_to_fold(private: Cluster, tmp_path: Path) -> None:
     count = Tail(private, tmp_path, "postgres", command="count")
     with connect(private.dsn) as connection:
         connection.execute("SELECT exact_count_start('events')")

@@ -182,7 +182,7 @@ MISFITS = [
 ]
 
 
-def test_a_value_that_arrow_has_not_names_its_row(fresh: Connection, tail: Tail) -> None:
+def test_a_value_that_arrow_cannot_represent_names_its_row(fresh: Connection, tail: Tail) -> None:
     fresh.execute(MADE[1].encode())
     fresh.execute("CREATE TABLE v (k uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (k, n))")
     fresh.execute("SELECT feed_enable('v')")
@@ -200,7 +200,7 @@ def test_a_value_that_arrow_has_not_names_its_row(fresh: Connection, tail: Tail)
     assert list((tail.folder / "out").glob("*.parquet")) == []
 
 
-def test_a_value_that_arrow_has_not_becomes_null_on_request(fresh: Connection, tail: Tail) -> None:
+def test_a_value_that_arrow_cannot_represent_becomes_null_on_request(fresh: Connection, tail: Tail) -> None:
     fresh.execute(MADE[1].encode())
     columns = ", ".join(f'"{place}" {kind}' for place, (kind, *_) in enumerate(MISFITS))
     fresh.execute(f"CREATE TABLE v (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {columns})".encode())
@@ -286,14 +286,14 @@ def unchecked(cluster: Cluster, tmp_path: Path) -> Iterator[Tail]:
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "binary", "arrow", "parquet"])
-def test_bytes_that_are_no_text(unchecked: Tail, form: str) -> None:
+def test_bytes_that_are_not_text(unchecked: Tail, form: str) -> None:
     parquet = ("--directory", "d") if form == "parquet" else ()
     read = ("events", "--position", "p", "--format", form, *parquet)
     text = unchecked(*read, code=1)
     assert "\nDETAIL:  The error is in column t of the row (n) = (2).\nHINT:  The server does not convert text" in text
 
 
-def test_bytes_that_are_no_text_as_null(unchecked: Tail) -> None:
+def test_bytes_that_are_not_text_as_null(unchecked: Tail) -> None:
     unchecked("events", "--position", "p", "--format", "parquet", "--directory", "d", "--misfits", "null")
     (file,) = unchecked.folder.glob("d/*.parquet")
     rows = [[row[name] for name in ("n", "t", "list", "m")] for row in pq.read_table(file).to_pylist()]

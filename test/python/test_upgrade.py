@@ -163,7 +163,7 @@ def test_a_session_keeps_the_library_that_it_has_loaded(place: Place) -> None:
     ("2", __version__, f"library of inorder {__version__} is older than the SQL of inorder {NEXT}", "Connect again."),
     ("0", NEXT, f"SQL of inorder {__version__} is too old for the library of inorder {NEXT}", f"Run {UPDATE}"),
 ])  # fmt: skip
-def test_what_does_not_fit_is_refused(place: Place, label: str, library: str, says: str, hints: str) -> None:
+def test_incompatible_versions_are_refused(place: Place, label: str, library: str, says: str, hints: str) -> None:
     with place.database() as dsn, connect(dsn) as session:
         kept = Kept(session)
         place.install(NEXT)
@@ -188,7 +188,7 @@ def test_a_library_from_before_the_script_is_refused(place: Place) -> None:
         pass
 
 
-def test_what_was_never_released_is_not_updated(place: Place) -> None:
+def test_a_version_that_was_never_released_is_not_updated(place: Place) -> None:
     current = place.cluster.server.sharedir / "extension" / f"inorder--{__version__}.sql"
     text = current.read_text().replace(
         "CREATE TYPE inorder_internal.interface_version", "CREATE TYPE inorder_internal.other"

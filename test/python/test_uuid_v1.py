@@ -156,7 +156,7 @@ def calls_with_times(connection: Connection) -> Iterator[tuple[str, str]]:
         yield f"SELECT unnest(ARRAY[lower, upper]) FROM {bounds}", "uuid"
 
 
-def test_what_is_made_of_a_time_is_read_back(judge: Connection) -> None:
+def test_keys_made_from_a_time_are_read_back(judge: Connection) -> None:
     for type_name in ("uuid", "uuid_v1"):
         judge.execute(f"CREATE TABLE fuzz.made_{type_name} (id {type_name})".encode())
     judge.execute("SET timezone = 'UTC'")

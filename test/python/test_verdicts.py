@@ -34,7 +34,7 @@ def cut(result: Result, rounds: int) -> Result:
     return replace(result, runs=[run for run in result.runs if run.round <= rounds])
 
 
-def test_random_keys_are_judged_as_far_as_the_rounds_carry() -> None:
+def test_random_keys_are_judged_only_after_enough_rounds() -> None:
     """If random keys have a quarter of the speed of bigint, six rounds decide the question.
 
     Three rounds do not decide it, and the report says how many rounds would.
@@ -95,7 +95,7 @@ def test_a_key_that_surely_loses_speed_is_not_advised_for_its_wal() -> None:
 
 
 @pytest.mark.parametrize(("share", "answer"), [(0.25, "Yes"), (1.0, "No")])
-def test_whether_it_gets_slower_is_answered_relative_to_bigint(share: float, answer: str) -> None:
+def test_slowdown_is_judged_relative_to_bigint(share: float, answer: str) -> None:
     """While the large table is measured, the whole machine is four times slower.
 
     A slow machine says nothing about a kind of key.
@@ -110,7 +110,7 @@ def test_whether_it_gets_slower_is_answered_relative_to_bigint(share: float, ans
     assert [round(bar.value) for bar in verdict.bars] == [25, round(25 * share)]
 
 
-def test_what_is_too_noisy_has_words_instead_of_bars() -> None:
+def test_noisy_measurements_have_a_sentence_instead_of_bars() -> None:
     few = cut(a_result(), 3)
     assert not report_of(few).verdicts(few)[0].bars
     assert "The measurements are too noisy to compare." in render([Labelled("a", few)])
@@ -153,7 +153,7 @@ def test_every_experiment_answers_a_question(name: str) -> None:
     assert all(f"Study {study}: " in page for study in all_experiments()[name].studies)
 
 
-def test_what_explains_is_folded() -> None:
+def test_explanations_are_folded() -> None:
     page = render([Labelled("a", a_result())])
     folded = re.findall(r"<summary>([^<]*)</summary>", page)
     assert folded == ["What the columns mean", "Method and settings", "Raw data"]
@@ -203,7 +203,7 @@ def test_the_table_of_the_verdict_comes_first_with_one_picture() -> None:
 
 
 @pytest.mark.server
-def test_what_to_type_next_follows_from_the_answers(connection: Connection) -> None:
+def test_the_next_commands_follow_from_the_answers(connection: Connection) -> None:
     """Each step is shown once, and its page exists. Steps that can be run are run."""
     verdicts = [verdict for name in ("insert", "reader") for verdict in verdicts_of(name)]
     steps = [*dict.fromkeys(step for verdict in verdicts for step in verdict.steps)]

@@ -86,7 +86,7 @@ def read(connection: Connection) -> None:
         assert value(connection, f"SELECT exact_count_fold('{name}')") == 1
 
 
-def test_feeds_go_on_when_ids_come_again(old: Cluster) -> None:
+def test_feeds_continue_when_ids_are_used_again(old: Cluster) -> None:
     for number in (0, *JUMPS):
         if number:
             jump(old, number)
@@ -99,7 +99,9 @@ def test_feeds_go_on_when_ids_come_again(old: Cluster) -> None:
 @pytest.mark.parametrize(
     ("later", "is_upgraded"), [(-1000, True), (0, True), (1, False), (10**9, False), (3 * 10**9, False)]
 )
-def test_what_changed_long_after_pg_upgrade_is_not_of_it(connection: Connection, later: int, is_upgraded: bool) -> None:
+def test_changes_long_after_pg_upgrade_are_not_taken_for_part_of_it(
+    connection: Connection, later: int, is_upgraded: bool
+) -> None:
     asked = """SELECT inorder_internal.are_upgraded(ARRAY[(c.xmin::text::bigint + %s) & 4294967295])
                FROM pg_constraint AS c WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND contype = 'f'"""
     assert value(connection, asked, later) is is_upgraded
