@@ -23,7 +23,7 @@ from inorder.text import lines, quoted
 INTERRUPTED = 130  # the exit code by which a shell reports SIGINT
 TERMINATED = 143
 
-# The module of each command, which is imported on first use, and the summary, which the help shows without an import.
+# For each command: the module, which is imported on first use, and the summary, which the help shows without an import.
 # Importing all modules takes 0.75 s; importing the module of tail takes less than half of this time.
 COMMANDS = {
     "demo": ("inorder.commands.demo", "Show in about three minutes what polling readers lose and what each key costs."),
@@ -41,7 +41,7 @@ COMMANDS = {
     "upgrade": ("inorder.install.command", "Upgrade inorder in a database to the version of this tool."),
     "uninstall": ("inorder.install.command", "Remove inorder from a database."),
 }
-OF_EXTRA = {"demo": "msgspec", "lab": "msgspec", "generate": "numpy"}  # packages of an extra
+OF_EXTRA = {"demo": "msgspec", "lab": "msgspec", "generate": "numpy"}  # for each command, a package of its extra
 
 
 def installer_of(name: str) -> str:
@@ -187,7 +187,7 @@ def not_encoded(error: UnicodeEncodeError) -> InorderError:
 def show_usage_error(error: click.ClickException) -> None:
     """Print an error of click in the format of other errors, and name the command whose help explains the usage."""
     context = error.ctx if isinstance(error, click.UsageError) else None
-    if type(error).__name__ == "NoArgsIsHelpError":  # since click 8.2; the message of the error is the help
+    if type(error).__name__ == "NoArgsIsHelpError":  # raised by click 8.2 and later; its message is the help
         error.show()
         return
     hint = f"\nHINT:  {context.command_path} --help" if context else ""

@@ -58,7 +58,7 @@ class Connection:
         return row
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The result of the query. If reading the result fails, an error of ADBC is raised, which has an SQLSTATE.
+        """The result of the query. If reading the result fails, raise the error of ADBC, which has an SQLSTATE.
 
         fetch_record_batch() would wrap the reader, and raise errors of pyarrow, or OSError, without an SQLSTATE.
         """

@@ -48,7 +48,7 @@ class Field:
     """A column of the result: its type in Arrow, and the SQL expression that selects it."""
 
     column: TableColumn
-    expression: str  # in SQL, with {column} for the quoted column
+    expression: str  # the SQL expression; {column} stands for the quoted column
     type: pa.DataType
     extra: str = ""  # an additional column of the query: DIMENSIONS or IS_NULL
 

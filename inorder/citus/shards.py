@@ -14,7 +14,7 @@ from inorder.text import one_line, quoted
 
 COORDINATOR = 0  # the coordinator's group, to which no other node belongs
 ANEW = "HINT:  Start with a new position."
-HASH = "h"  # distributed by the hash of a column
+HASH = "h"  # partmethod, in pg_dist_partition, of a table that is distributed by the hash of a column
 # Prefixes of the names of libpq's parameters that apply to one host.
 OF_ONE_HOST = ("hostaddr", "password", "gssdelegation", "oauth_client", "scram_")
 # Citus hides shards in pg_class from applications that it does not know, and treats LOCK TABLE as a change of a shard.
@@ -29,7 +29,7 @@ class Shard:
     """A part of a distributed table: a table on one node. ``low`` and ``high`` bound the hash of a column."""
 
     id: int
-    table: str  # with its schema, quoted
+    table: str  # the quoted name of the table, with its schema
     group: int  # group of the node; a server that replaces the node has the same group
     host: str
     port: int

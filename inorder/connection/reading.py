@@ -31,15 +31,15 @@ class TableColumn:
     written: str  # the type as written in SQL
     type: str | None  # the base type of a domain
     modifier: int = -1
-    element: str | None = None  # type of the elements, for an array
-    is_key: bool = False  # in the primary key
+    element: str | None = None  # the type of an array's elements
+    is_key: bool = False  # True if the primary key contains the column
     is_array: bool = False
-    labels: tuple[str, ...] = ()  # for an enum, or an array of an enum
-    fields: tuple["TableColumn", ...] = ()  # for a composite
+    labels: tuple[str, ...] = ()  # the labels of an enum, or of an array's enum
+    fields: tuple["TableColumn", ...] = ()  # the attributes of a composite
 
     @property
     def decimal(self) -> tuple[int, int] | None:
-        """Precision and scale of a numeric; None without a precision, or if it is too large for Spark, Arrow and dlt.
+        """Precision and scale of a numeric; None if the precision is missing, or too large for Spark, Arrow and dlt.
 
         >>> TableColumn("n", "numeric(12,2)", "numeric", (12 << 16 | 2) + 4).decimal
         (12, 2)

@@ -269,7 +269,7 @@ def may_pass(error: psycopg.Error) -> bool:
     >>> may_pass(psycopg.errors.AdminShutdown()), may_pass(psycopg.errors.UndefinedTable())
     (True, False)
     """
-    if error.sqlstate is None:  # raised by the client: the connection was lost, or could not be made
+    if error.sqlstate is None:  # the client raised the error: the connection was lost, or could not be made
         return isinstance(error, psycopg.OperationalError)
     return error.sqlstate.startswith(PASSING) or index_went(error)
 

@@ -108,7 +108,7 @@ class Stream:
                 del row  # free a row, which may be large, before the next row is read
         except psycopg.Error:
             raise
-        except BaseException:  # an interrupt, or the caller stops reading
+        except BaseException:  # an interrupt has come, or the caller stops reading
             with suppress(psycopg.Error):
                 self.connection.cancel()
             raise

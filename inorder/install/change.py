@@ -129,7 +129,7 @@ def remove(target: Target, installed: Installed) -> None:
     dependents, schema = target.dependents(installed), sql.Identifier(installed.schema)
 
     def alter(item: Row, statement: str, name: str) -> None:
-        table = sql.SQL(item["relation_name"])  # quoted by regclass
+        table = sql.SQL(item["relation_name"])  # regclass has quoted the name
         target.run(sql.SQL(statement).format(table=table, name=sql.Identifier(item[name])))
 
     for item in dependents:

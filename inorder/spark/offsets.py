@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from inorder.errors import InputError
 from inorder.text import quoted
 
-Offset = dict[str, dict[str, str]]  # as Spark stores it
+Offset = dict[str, dict[str, str]]  # an offset in the form that Spark stores
 SERVER = "server"  # the name of the position if there are no shards
 
 

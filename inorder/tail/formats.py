@@ -97,9 +97,9 @@ class Format:
     content: Callable[[Any], Buffer] = attrgetter("content")
     trailer: bytes = b""  # bytes at the end of an output, after which no rows can follow
     same_bytes: int = 0  # number of first bytes that are the same in all rows of an output
-    frames: int = 0  # messages of the server that are not rows
+    frames: int = 0  # the number of messages of the server that are not rows
     is_arrow: bool = False
-    escape: str = ""  # finds control characters, for a terminal; empty for binary formats
+    escape: str = ""  # format of an escaped control character, for a terminal; empty for binary formats
 
     def shown(self, content: Buffer) -> Buffer:
         r"""Whole rows for a terminal: control characters are escaped, as in psql.

@@ -127,7 +127,7 @@ def locked(path: Path) -> int | None:
         if os.path.samestat(os.fstat(descriptor), path.stat()):
             return descriptor
     except FileNotFoundError:
-        pass  # removed in the meantime
+        pass  # the file was removed in the meantime
     except BaseException:
         os.close(descriptor)
         raise

@@ -18,7 +18,7 @@ class Request:
     output: str = "json"
     directory: Path | None = None  # directory for Parquet files
     target_file_size: int | None = None  # size of each Parquet file
-    misfits: str = "error"  # for values that Arrow cannot represent: error, or null
+    misfits: str = "error"  # how to handle values that Arrow cannot represent: error, or null
     batch_rows: int = 10_000
     start: str = "beginning"
     shards: bool = False  # read a table that Citus has distributed

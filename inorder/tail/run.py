@@ -89,7 +89,7 @@ class Delivery:
     def __init__(self, request: Request, source: Source, sink: Sink) -> None:
         self.request, self.source, self.sink = request, source, sink
         source.asks_ahead = sink.waits_for_nobody
-        self.header = b""  # written at the start of the output
+        self.header = b""  # the bytes at the start of the output
         self.tries = attempts()  # consecutive attempts to read a batch
 
     def run(self) -> None:

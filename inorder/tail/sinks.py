@@ -14,7 +14,7 @@ from inorder.tail.source import Source
 from inorder.tail.state import Mark
 
 STANDARD_OUTPUT = 1
-Report = Callable[[int], None]  # called with the number of further rows
+Report = Callable[[int], None]  # a function that is called with the number of further rows
 
 
 class Sink:

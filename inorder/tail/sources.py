@@ -53,8 +53,8 @@ class TableSource(Source):
         self.saved_at = 0.0
         self.stream: Stream | None = None  # reads the next batch, or the batch just handed out
         self.query: list[bytes | None] = []  # the query for the rows of the batch in ``stream``, and the select list
-        self.max_rows = self.stream_rows = request.batch_rows  # maximum rows of the next batch, and of ``stream``
-        self.joined_rows = 0  # maximum rows of a next batch that is written to a file
+        self.max_rows = self.stream_rows = request.batch_rows  # limits of rows for the next batch, and for ``stream``
+        self.joined_rows = 0  # limit of rows for the next batch, if its rows go to a file
         # limit of ``max_rows``: halved when the server cuts off a batch, doubled after a batch with as many rows
         self.limit = MOST_ROWS
         self.latest: Batch | None = None  # the last batch that this run has requested

@@ -50,7 +50,7 @@ class Estimate:
 
 
 def outer_rank(count: int) -> int:
-    """The number of values below the interval, which is also the number of values above it.
+    """The number of values below the interval, and also the number of values above the interval.
 
     This is the largest k such that ``count`` tosses of a coin have fewer than k heads, or fewer than k tails, with a
     probability below ERROR.

@@ -70,9 +70,9 @@ class History:
 
 @dataclass(frozen=True)
 class Stall:
-    """A committed row that polls missed before a later poll returned it, and the transactions open at the missed polls.
+    """A committed row that a poll returned late, and the transactions that were open during the earlier polls.
 
-    ``seconds``: from the commit to the last poll that did not return the row, by the clock of the schedule.
+    ``seconds``: the time from the commit to the last poll without the row, by the clock of the schedule.
     """
 
     key: str

@@ -33,7 +33,7 @@ LIMIT = 100  # rows per page of results
 SAMPLES = 1000  # keys drawn from each table for look-ups, at most one per query
 RECENT_SHARE = 0.01  # share of the rows that count as the newest
 
-# For each query, the rows that it looks up, and its text. {key} and {moment} are replaced by values from the table.
+# For each query, the rows to look up, and the text of the query. Values from the table replace {key} and {moment}.
 LOOKS = {
     NEWEST_KEY: (f"The newest {LIMIT} rows by the key", f"SELECT * FROM {{table}} ORDER BY id DESC LIMIT {LIMIT}"),
     "newest_created": (
@@ -138,7 +138,7 @@ class LookupExperiment(Experiment[LookupPlan]):
             session.execute(f"VACUUM (ANALYZE) {key.table}".encode())
             self.drawn[kind] = drawn(session, key, self.plan)
             sizes = read_sizes(session, key)
-            self.target.checkpoint(session)  # so that the server has little to write when it stops
+            self.target.checkpoint(session)  # after a checkpoint, the server has little to write when it stops
         return {"seconds": time.monotonic() - started, **sizes}
 
     def look(self, kind: str, step: str, seed: int) -> Metrics:

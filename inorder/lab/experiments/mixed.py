@@ -138,7 +138,7 @@ class MixedExperiment(Experiment[MixedPlan]):
                 keys = FILL_KEYS.format(seed=self.plan.seed, low=low, high=high)
                 session.execute(f"INSERT INTO {key.table} {keys}".encode())
             session.execute(f"ALTER TABLE {key.table} ALTER id SET DEFAULT {GENERATORS[key.name][0]}".encode())
-            self.target.checkpoint(session)  # so that the server has little to write when it stops
+            self.target.checkpoint(session)  # after a checkpoint, the server has little to write when it stops
         return {"seconds": time.perf_counter() - started}
 
     def insert(self, key: KeyKind, seed: int) -> Metrics:

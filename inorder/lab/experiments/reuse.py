@@ -200,7 +200,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
 
     def delete(self, session: Connection, key: KeyKind, deleted: str, turn: int) -> None:
         batch = self.plan.batch
-        salt = self.plan.seed * 1_000_003 + turn  # a different choice of rows in each turn
+        salt = self.plan.seed * 1_000_003 + turn  # each turn chooses different rows
         statement = DELETE[deleted].format(table=key.table, gone=turn * batch, batch=batch, salt=salt)
         deleted_rows = session.execute(statement.encode()).rowcount
         if deleted_rows != batch:

@@ -42,9 +42,9 @@ class Capabilities:
     free_sessions: int
     shared_buffers: int
     synchronous_commit: str
-    language: str  # lc_messages
+    language: str  # the setting lc_messages
     tracks_commits: bool
-    leaves_database: bool = False  # can read and write files or run programs, like a superuser
+    leaves_database: bool = False  # the role can read and write files or run programs, like a superuser
     settings: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -6,7 +6,7 @@ SCHEMA = "inorder_lab"
 
 # For each kind of index on the key: the suffixes of names and of labels, and the statement that creates the index.
 PRIMARY = "primary"
-PACKED = "packed"  # created after the table is filled, with pages as full as fillfactor allows
+PACKED = "packed"  # an index created after the table is filled, with pages as full as fillfactor allows
 ADD_PRIMARY = "ALTER TABLE {table} ADD CONSTRAINT {name}_pkey PRIMARY KEY (id){tablespace}"
 UNIQUE = "CREATE UNIQUE INDEX {name}_pkey ON {table} (id){tablespace}"
 PLAIN = "CREATE INDEX {name}_pkey ON {table} (id){tablespace}"

@@ -27,7 +27,7 @@ STUDIES = {study: with_tables(about) for study, about in tomllib.loads(FILE.read
 SMALLEST = 10_000  # an empty table of a study is compared with a measured table of at most this number of rows
 RATIO = "ratio"
 
-Label = Callable[[str, str], str]  # returns the label of a step and a kind
+Label = Callable[[str, str], str]  # a function that returns the label of a step and a kind
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """A throw-away PostgreSQL server: private folder, private socket, no port.
 
 Nothing remains afterwards. The server ends with this process, even if this process is killed. This process removes the
-folder at its end. If this process is killed, a helper process, which waits for the end of this process, or the next run
-removes the folder.
+folder at its end. If this process is killed, the folder is removed by a helper process, which waits for the end of this
+process, or by the next run.
 """
 
 import os

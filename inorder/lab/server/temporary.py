@@ -207,7 +207,7 @@ def remove(folder: Path) -> None:
 
 def sweep(parent: Path) -> None:
     for folder in parent.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # the folder is in use, of another user, or already removed
+        with suppress(OSError):  # the folder is in use, belongs to another user, or is already removed
             if is_own(folder, stat.S_ISDIR):
                 sweep_one(folder)
 

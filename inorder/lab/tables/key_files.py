@@ -12,7 +12,7 @@ from inorder.generate.encode import TEXT_LENGTH, TextLines, words_of
 from inorder.generate.times import TICKS_PER_SECOND, TICKS_TO_1970, Times, Words
 from inorder.generate.uuids import CHUNK, DataSet, chunks, random_low, v7_high
 
-START = TICKS_TO_1970 + 1_735_689_600 * TICKS_PER_SECOND  # 2025
+START = TICKS_TO_1970 + 1_735_689_600 * TICKS_PER_SECOND  # 2025-01-01 00:00 UTC
 V1, V7 = "uuid-v1", "uuid-v7"
 
 

@@ -20,7 +20,7 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.server_settings import Small, serve_measured
 from inorder.lab.targets.target import Counts, Target, with_settings
 
-CONTRIB = ("pgstattuple", "uuid-ossp")  # leaf density; keys of study P1
+CONTRIB = ("pgstattuple", "uuid-ossp")  # pgstattuple measures the leaf density; uuid-ossp generates keys of study P1
 TABLESPACE = sql.Identifier("inorder_indexes")
 
 # A role that measures and creates tables in its database, and cannot access files or programs.

@@ -1,4 +1,4 @@
-"""Generate rows like those of a table, from a sample.
+"""Generate rows like the rows of a table, from a sample.
 
 A new row has the values of a sampled row, to keep widths, nulls and correlations. Columns that rise with the order of
 rows (times, numbers) also rise in the new table. If the sample has fewer distinct values of an indexed column than the

@@ -34,8 +34,8 @@ POLL_PAUSE = 0.01
 QUIET = 0.5  # seconds without a new row after which a reader is assumed to be finished
 CLOCK_ERROR = 0.005  # seconds; a larger error would hide the usual wait of 5 to 10 ms
 
-# The server has the default settings, with which commits wait for the disk; in addition, it records commit times. The
-# planner is made to use indexes, because the table is never analyzed.
+# The server has the default settings, with which commits wait for the disk, and records commit times. The planner is
+# made to use indexes, because the table is never analyzed.
 SETTINGS = {"track_commit_timestamp": "on"}
 BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 
