@@ -248,7 +248,9 @@ class Reader:
             self.unseen.append(f"readers that poll, counts of all rows, rows that updates change: {reason}")
             return []
         if not server.sees_all:
-            self.unseen.append("statements of other roles: the role is not a member of pg_read_all_stats (pg_monitor)")
+            self.unseen.append(
+                "statements of other roles: the current role is not a member of pg_read_all_stats (pg_monitor)"
+            )
         place = sql.Identifier(view[0]["schema"], "pg_stat_statements")
         return self.classified(self.rows_if_seen("pg_stat_statements", "advise_statements", view=place))
 

@@ -82,7 +82,7 @@ def installed(home: str | None) -> list[str]:
 
 
 def prepared(home: str | None, table: str, name: str, first: str = "") -> list[str]:
-    shell = f"/* From a shell: inorder prepare {shlex.quote(table)}. Or run what this returns: */"
+    shell = f"/* From a shell: inorder prepare {shlex.quote(table)}. Or run the statements that the SELECT returns: */"
     prepare = f"{shell} SELECT {function(home, 'feed_prepare')}({literal(table)})"
     return [*installed(home), prepare, f"SELECT {function(home, name)}({first}{literal(table)})"]
 

@@ -22,7 +22,7 @@ from inorder.connection.reconnect import report
 from inorder.connection.session import Session, Table
 from inorder.errors import InorderError, InputError, on_error
 
-LOOKED_UP = 100_000  # transactions looked up in the old table by one query
+LOOKED_UP = 100_000  # number of transactions that one query looks up in the old table
 
 Opened = list[tuple[Shard, ShardSession]]  # shards, each with a session on its node
 

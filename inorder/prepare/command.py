@@ -39,7 +39,7 @@ def prepare(dry_run: bool, **options: Any) -> None:
     Runs the statements of feed_prepare(): adds a column, builds its index concurrently, and creates the guard, a
     trigger that keeps the table insert-only. With --changes, logs the changes of the table instead. First checks the
     privileges of the role, and warns of everything that would fail afterwards. After a warning, nothing is done unless
-    --changes or --insert-only is given. A statement that does not get its lock in time is retried. When run again,
+    --changes or --insert-only is given. A statement that does not get its lock in time is retried. The next run
     continues after the completed statements.
     """
     # These imports load the driver, which the help does not need.

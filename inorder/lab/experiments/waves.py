@@ -1,8 +1,8 @@
 """Page splits after CREATE INDEX on random keys: when they occur, and how much WAL they write.
 
 CREATE INDEX leaves all pages equally full. Inserts of random keys then fill and split all pages at about the same time,
-in waves. An index that has grown by the same keys has pages of every fill. Both kinds of index are filled further in
-small steps; after each step, pages, density and WAL are measured, and compared with the model.
+in waves. The pages of an index that has grown by the same keys are full to different degrees. Both kinds of index are
+filled further in small steps; after each step, pages, density and WAL are measured, and compared with the model.
 """
 
 from collections.abc import Callable, Sequence

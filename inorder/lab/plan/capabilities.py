@@ -100,7 +100,7 @@ def adapted(plan: P, can: Capabilities, own: OwnRun) -> Adapted[P]:
         adaptation = adapted_setting(adaptation, name, setting, can)
     return adaptation.but(
         *unseen_notes(can, own),
-        f"Left out: {own.unseen}, since only the server's machine shows this." if own.unseen else "",
+        f"Left out: {own.unseen} (visible only on the server's machine)." if own.unseen else "",
         own.otherwise,
     )
 
