@@ -126,7 +126,7 @@ def joined(sources: Path, source: str) -> str:
         name = match["name"].rpartition(".")[2]
         symbol = name if name in own_bodies else match["symbol"] or name
         is_c = match["labels"] is not None
-        if symbol == "as_owner":
+        if symbol.endswith("as_owner"):
             body = as_caller(name, match["head"])
         elif symbol in own_bodies:
             used_names.add(symbol)

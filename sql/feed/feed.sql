@@ -357,7 +357,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION @extschema@.feed_finish_batch(
     name text, number bigint, token bigint DEFAULT NULL, owner regrole DEFAULT NULL
 ) RETURNS boolean
-AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'finish_as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, bigint, regrole) IS
 'Finish the unfinished batch with this number, by the token that feed_take_batch returned with the batch.';
 

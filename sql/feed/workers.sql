@@ -91,14 +91,6 @@ BEGIN
     RETURN b;
 END $$;
 
--- A new batch for a worker (batches.c), if the feed is not in the order of a column, and has no unfinished batch for
--- this worker. If nothing follows the position, the result has a feed and no number. Null if feed_take_batch() has to
--- search.
-CREATE FUNCTION inorder_internal.new_batch(
-    feed_name text, owner oid, caller oid, worker text, max_rows int, lease interval, max_tries int
-) RETURNS inorder_internal.worker_batch
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
-
 CREATE FUNCTION inorder_internal.feed_take_batch(
     caller oid, name text, worker text, max_rows int, lease interval, max_tries int, owner regrole,
     OUT number bigint, OUT token bigint, OUT tries int, OUT lease_end timestamptz
@@ -118,20 +110,15 @@ BEGIN
         RAISE 'max_tries must be 1 or more, not %', max_tries USING ERRCODE = 'invalid_parameter_value';
     END IF;
     lease := inorder_internal.checked_lease('lease', lease, '1 second');
-    b := inorder_internal.new_batch(name, coalesce(owner, caller), caller, worker, max_rows, lease, max_tries);
-    IF b.feed IS NULL THEN
-        feed := inorder_internal.find_feed(name, owner, caller);
-        f := inorder_internal.open_feed_for_worker(feed, caller, worker, max_rows);
-        IF f.is_found AND NOT (f.next).has_rows THEN
-            b := NULL;
-        ELSIF (f.shared_by).shares IS NOT NULL THEN
-            b := inorder_internal.take_share_batch(f, worker, max_rows, lease, max_tries);
-        ELSE
-            b := inorder_internal.take_any_batch(f, worker, max_rows, lease, max_tries);
-        END IF;
-        IF b.number IS NULL AND inorder_internal.namesake(f.t) IS NOT NULL THEN
-            PERFORM inorder_internal.refuse_swapped(f);
-        END IF;
+    feed := inorder_internal.find_feed(name, owner, caller);
+    f := inorder_internal.open_feed_for_worker(feed, caller, worker, max_rows);
+    IF NOT f.is_found OR (f.next).has_rows THEN
+        b := CASE WHEN (f.shared_by).shares IS NOT NULL
+                  THEN inorder_internal.take_share_batch(f, worker, max_rows, lease, max_tries)
+                  ELSE inorder_internal.take_any_batch(f, worker, max_rows, lease, max_tries) END;
+    END IF;
+    IF b.number IS NULL AND inorder_internal.namesake(f.t) IS NOT NULL THEN
+        PERFORM inorder_internal.refuse_swapped(f);
     END IF;
     IF b.number IS NOT NULL AND inorder_internal.make_durable(true) THEN
         number := b.number;
@@ -220,7 +207,7 @@ CREATE FUNCTION @extschema@.feed_take_batch(
     name text, worker text, max_rows int DEFAULT NULL, lease interval DEFAULT '5 minutes', max_tries int DEFAULT 5,
     owner regrole DEFAULT NULL, OUT number bigint, OUT token bigint, OUT tries int, OUT lease_end timestamptz
 )
-AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+AS 'MODULE_PATHNAME', 'take_as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_take_batch(text, text, int, interval, int, regrole) IS
 'Give a batch to a worker, for sinks outside the database; one or several workers can share a feed.';
 

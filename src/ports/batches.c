@@ -2,9 +2,9 @@
  * batches.c
  *	  Give batches to workers, and finish them.
  *
- * As in kept.c, rows are found without a query.  If new_batch() returns null,
- * feed_take_batch() in sql/feed/workers.sql searches for a batch, for example a batch
- * of a share, or a batch that another worker had before.
+ * As in kept.c, rows are found without a query, and the current role remains the
+ * caller.  Other cases are left to the functions in sql/, which as_owner() calls: a
+ * batch of a share, a batch that another worker had before, and all errors.
  */
 #include "postgres.h"
 
@@ -18,6 +18,8 @@
 #include "catalog/pg_type_d.h"
 #include "executor/executor.h"
 #include "fmgr.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
@@ -31,7 +33,8 @@
 #include "ports/kept.h"
 
 PG_FUNCTION_INFO_V1(keep_batch);
-PG_FUNCTION_INFO_V1(new_batch);
+PG_FUNCTION_INFO_V1(take_as_owner);
+PG_FUNCTION_INFO_V1(finish_as_owner);
 PG_FUNCTION_INFO_V1(delete_batch);
 
 /* Tokens have 48 bits, because numbers in JSON are exact only up to 2^53. */
@@ -116,67 +119,130 @@ new_token(void)
 	return (int64) (token & ((UINT64CONST(1) << (8 * TOKEN_BYTES)) - 1));
 }
 
+/* Arguments of feed_take_batch(name text, worker text, max_rows int, lease interval, max_tries int, owner regrole) */
+enum
+{
+	TAKE_NAME, TAKE_WORKER, TAKE_MAX_ROWS, TAKE_LEASE, TAKE_MAX_TRIES, TAKE_OWNER
+};
+
+/* The role that owns the feed: the argument of this number or, if the argument is null, the caller */
+static Datum
+owner_of_feed(FunctionCallInfo fcinfo, int argument)
+{
+	return PG_ARGISNULL(argument) ? ObjectIdGetDatum(GetUserId()) : PG_GETARG_DATUM(argument);
+}
+
+static bool
+is_positive_or_null(FunctionCallInfo fcinfo, int argument)
+{
+	return PG_ARGISNULL(argument) || PG_GETARG_INT32(argument) > 0;
+}
+
+/* True if the arguments of feed_take_batch() are valid */
+static bool
+are_valid(FunctionCallInfo fcinfo)
+{
+	Interval	least_lease = {.time = USECS_PER_SEC};
+	Interval	longest_lease = {.day = 1};
+	text	   *worker;
+	int			length;
+
+	if (PG_ARGISNULL(TAKE_NAME) || PG_ARGISNULL(TAKE_WORKER) || PG_ARGISNULL(TAKE_LEASE))
+		return false;
+	worker = PG_GETARG_TEXT_PP(TAKE_WORKER);
+	length = pg_mbstrlen_with_len(VARDATA_ANY(worker), VARSIZE_ANY_EXHDR(worker));
+	return length >= 1 && length <= 200 &&
+		is_positive_or_null(fcinfo, TAKE_MAX_ROWS) && is_positive_or_null(fcinfo, TAKE_MAX_TRIES) &&
+		DatumGetBool(DirectFunctionCall2(interval_ge, PG_GETARG_DATUM(TAKE_LEASE), IntervalPGetDatum(&least_lease))) &&
+		DatumGetBool(DirectFunctionCall2(interval_le, PG_GETARG_DATUM(TAKE_LEASE), IntervalPGetDatum(&longest_lease)));
+}
+
 /* The row of a new batch that is given to its first worker; given() in SQL makes the same row */
 static Row
 given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallInfo fcinfo)
 {
 	Row			row = empty_row();
 	Datum		now = TimestampTzGetDatum(GetCurrentTimestamp());
-	Datum		lease_end = DirectFunctionCall2(timestamptz_pl_interval, now, PG_GETARG_DATUM(5));
+	Datum		lease_end = DirectFunctionCall2(timestamptz_pl_interval, now, PG_GETARG_DATUM(TAKE_LEASE));
 
 	set_column(&row, KEPT_FEED, feed->row.values[FEED_ID]);
 	set_column(&row, KEPT_NUMBER, Int64GetDatum(number));
 	set_column(&row, KEPT_RELATION, feed->row.values[FEED_RELATION]);
 	set_column(&row, KEPT_BATCH, PointerGetDatum(batch));
-	set_column(&row, KEPT_WORKER, PG_GETARG_DATUM(3));
+	set_column(&row, KEPT_WORKER, PointerGetDatum(PG_GETARG_TEXT_PP(TAKE_WORKER)));
 	set_column(&row, KEPT_TOKEN, Int64GetDatum(new_token()));
 	set_column(&row, KEPT_TAKEN, FullTransactionIdGetDatum(GetTopFullTransactionId()));
 	set_column(&row, KEPT_TRIES, Int32GetDatum(1));
 	set_column(&row, KEPT_TRIED, lease_end);
 	set_column(&row, KEPT_LEASE_END, lease_end);
-	if (!PG_ARGISNULL(6))
-		set_column(&row, KEPT_MAX_TRIES, PG_GETARG_DATUM(6));
+	if (!PG_ARGISNULL(TAKE_MAX_TRIES))
+		set_column(&row, KEPT_MAX_TRIES, PG_GETARG_DATUM(TAKE_MAX_TRIES));
 	return row;
 }
 
 /*
- * new_batch(name text, owner oid, caller oid, worker text, max_rows int, lease interval, max_tries int) -> worker_batch
- *
- * Give a new batch to a worker, if the feed is not divided, is not in the order of a column, and has no batch that
- * could be given again.  If no rows follow the position, the result has only the id of the feed.  Null if the SQL
- * functions have to search.
+ * Give a new batch to a worker.  If no rows follow the position, all columns of the batch are null.  False if the SQL
+ * functions have to search: if the feed is divided, is in the order of a column, or has a batch that could be given
+ * again, or if the indexes do not show the next batch.
  */
-Datum
-new_batch(PG_FUNCTION_ARGS)
+static bool
+give_new_batch(FunctionCallInfo fcinfo, Row *row)
 {
-	BatchRequest request = {!PG_ARGISNULL(4), PG_GETARG_INT32(4)};
-	Row			row = empty_row();
+	Oid			caller = GetUserId();
+	BatchRequest request = {!PG_ARGISNULL(TAKE_MAX_ROWS), PG_GETARG_INT32(TAKE_MAX_ROWS)};
 	Feed		feed;
 	Table		table;
 	HeapTupleHeader batch;
 	BatchEnd	end;
+	int64		number;
 
-	check_state_writer();
-	if (PG_ARGISNULL(0) || (request.is_limited && request.max_rows < 1) ||
-		!open_feed(PG_GETARG_DATUM(0), PG_GETARG_DATUM(1), PG_GETARG_OID(2), true, &feed) || feed.is_divided ||
-		!feed.position.nulls[POSITION_ORDERING] || has_free_batch(&feed, PG_GETARG_DATUM(3)))
-		PG_RETURN_NULL();
-	table = table_with_proof(feed.table, PG_GETARG_OID(2));
+	*row = empty_row();
+	if (!open_feed(PG_GETARG_DATUM(TAKE_NAME), owner_of_feed(fcinfo, TAKE_OWNER), caller, true, &feed) ||
+		feed.is_divided || feed.is_renamed || !feed.position.nulls[POSITION_ORDERING] ||
+		has_free_batch(&feed, PointerGetDatum(PG_GETARG_TEXT_PP(TAKE_WORKER))))
+		return false;
+	table = table_with_proof(feed.table, caller);
 	request.whole = DatumGetBool(feed.row.values[FEED_WHOLE]);
 	if (!find_next_batch(&table, &feed.position, &request, &batch, &end) ||
 		(!end.has_row && (feed.is_poll_due || is_swapped(&table))))
-		PG_RETURN_NULL();
-	set_column(&row, KEPT_FEED, feed.row.values[FEED_ID]);
-	if (end.has_row)
-	{
-		int64		number;
+		return false;
+	if (!end.has_row)
+		return true;
+	check_proof(&table);
+	number = move_feed(&feed, batch, end.is_all, true);
+	*row = given_batch(&feed, batch, number, fcinfo);
+	store_batch(row);
+	return true;
+}
 
-		check_proof(&table);
-		number = move_feed(&feed, batch, end.is_all, true);
-		row = given_batch(&feed, batch, number, fcinfo);
-		store_batch(&row);
+/*
+ * feed_take_batch(name text, worker text, max_rows int, lease interval, max_tries int, owner regrole)
+ *		-> (number bigint, token bigint, tries int, lease_end timestamptz)
+ */
+Datum
+take_as_owner(PG_FUNCTION_ARGS)
+{
+	static const int columns[] = {KEPT_NUMBER, KEPT_TOKEN, KEPT_TRIES, KEPT_LEASE_END};
+	Datum		values[lengthof(columns)];
+	bool		nulls[lengthof(columns)];
+	TupleDesc	result;
+	Row			batch;
+	Oid			schema;
+
+	if (!are_valid(fcinfo))
+		return as_owner(fcinfo);
+	(void) state_owner(&schema);
+	if (!give_new_batch(fcinfo, &batch))
+		return as_owner(fcinfo);
+	(void) make_commit_durable();
+	for (int i = 0; i < lengthof(columns); i++)
+	{
+		values[i] = batch.values[columns[i]];
+		nulls[i] = batch.nulls[columns[i]];
 	}
-	PG_RETURN_DATUM(result_row(fcinfo, &row, KEPT_COLUMNS));
+	if (get_call_result_type(fcinfo, NULL, &result) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "function returning record called in context that cannot accept type record");
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(result), values, nulls)));
 }
 
 /* Wait for transactions that change a row, and lock its newest version; false if the row was deleted */
@@ -193,16 +259,16 @@ lock_row(Relation table, ItemPointer place, TupleTableSlot *slot)
 	return result == TM_Ok;
 }
 
-/* True if a batch has the token that was passed to delete_batch().  If the token is null, true if the batch is dead. */
+/* True if a batch has this token or, if "token" is null, if the batch is dead */
 static bool
-is_deletable(TupleTableSlot *slot, FunctionCallInfo fcinfo)
+is_deletable(TupleTableSlot *slot, const int64 *token)
 {
 	slot_getallattrs(slot);
 	if (!DatumGetBool(slot->tts_values[KEPT_WRITTEN_HERE]))
 		return false;
-	if (PG_ARGISNULL(4))
+	if (token == NULL)
 		return !slot->tts_isnull[KEPT_DEAD_SINCE];
-	return !slot->tts_isnull[KEPT_TOKEN] && DatumGetInt64(slot->tts_values[KEPT_TOKEN]) == PG_GETARG_INT64(4);
+	return !slot->tts_isnull[KEPT_TOKEN] && DatumGetInt64(slot->tts_values[KEPT_TOKEN]) == *token;
 }
 
 /*
@@ -221,26 +287,23 @@ is_movable_now(Datum id, Oid relation, Oid caller)
 }
 
 /*
- * delete_batch(feed bigint, relation oid, caller oid, number bigint, token bigint) -> boolean
- *
- * Delete a batch with this token.  If the token is null, delete a dead batch.  False if there is no such batch, or if
- * the caller lacks the privilege to finish the batch.
+ * Delete a batch that has this token or, if "token" is null, that is dead.  False if there is no such batch, or if the
+ * caller may not finish the batch.
  */
-Datum
-delete_batch(PG_FUNCTION_ARGS)
+static bool
+delete_unfinished(Datum feed, Oid relation, Oid caller, Datum number, const int64 *token)
 {
 	Relation	batches;
 	Row			batch;
 	TupleTableSlot *slot;
 	bool		result;
 
-	check_state_writer();
 	PreventCommandIfReadOnly("DELETE");
 	batches = table_open(state_table("worker_batch"), RowExclusiveLock);
-	batch = batch_by_number(PG_GETARG_DATUM(0), PG_GETARG_DATUM(3));
+	batch = batch_by_number(feed, number);
 	slot = table_slot_create(batches, NULL);
-	result = batch.tuple != NULL && lock_row(batches, &batch.tuple->t_self, slot) && is_deletable(slot, fcinfo) &&
-		is_movable_now(PG_GETARG_DATUM(0), PG_GETARG_OID(1), PG_GETARG_OID(2));
+	result = batch.tuple != NULL && lock_row(batches, &batch.tuple->t_self, slot) && is_deletable(slot, token) &&
+		is_movable_now(feed, relation, caller);
 	if (result)
 	{
 		CatalogTupleDelete(batches, &slot->tts_tid);
@@ -248,5 +311,35 @@ delete_batch(PG_FUNCTION_ARGS)
 	}
 	ExecDropSingleTupleTableSlot(slot);
 	table_close(batches, NoLock);
-	PG_RETURN_BOOL(result);
+	return result;
+}
+
+/* delete_batch(feed bigint, relation oid, caller oid, number bigint, token bigint) -> boolean */
+Datum
+delete_batch(PG_FUNCTION_ARGS)
+{
+	int64		token = PG_GETARG_INT64(4);
+
+	check_state_writer();
+	PG_RETURN_BOOL(delete_unfinished(PG_GETARG_DATUM(0), PG_GETARG_OID(1), PG_GETARG_OID(2), PG_GETARG_DATUM(3),
+									 PG_ARGISNULL(4) ? NULL : &token));
+}
+
+/* feed_finish_batch(name text, number bigint, token bigint, owner regrole) -> boolean */
+Datum
+finish_as_owner(PG_FUNCTION_ARGS)
+{
+	Oid			caller = GetUserId();
+	int64		token = PG_GETARG_INT64(2);
+	Oid			schema;
+	Row			feed;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2))
+		return as_owner(fcinfo);
+	(void) state_owner(&schema);
+	if (find_movable(PG_GETARG_DATUM(0), owner_of_feed(fcinfo, 3), caller, &feed) &&
+		delete_unfinished(feed.values[FEED_ID], DatumGetObjectId(feed.values[FEED_RELATION]), caller, PG_GETARG_DATUM(1),
+						  &token))
+		PG_RETURN_BOOL(true);
+	return as_owner(fcinfo);
 }

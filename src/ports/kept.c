@@ -107,7 +107,7 @@ row_by_key(const char *table_name, int columns, const char *index_name, int coun
  * Find a feed that the caller may move, among the feeds that were created on this server.  False if there is no such
  * feed; SQL functions then search the feeds of other servers, too, or raise the error.
  */
-static bool
+bool
 find_movable(Datum name, Datum owner, Oid caller, Row *feed)
 {
 	ScanKeyData keys[] = {

@@ -39,6 +39,7 @@ typedef struct Feed
 
 extern Oid	state_table(const char *name);
 extern void check_state_writer(void);
+extern bool find_movable(Datum name, Datum owner, Oid caller, Row *feed);
 extern Row	feed_by_id(Datum feed);
 extern Row	batch_by_number(Datum feed, Datum number);
 extern bool has_free_batch(const Feed *feed, Datum worker);

@@ -96,4 +96,6 @@ extern Datum internal_call(FunctionCallInfo call);
 extern Value owner_call(const char *name, int count, const Value *arguments);
 extern void owner_error(const char *name, int count, const Value *arguments);
 
+extern Datum as_owner(PG_FUNCTION_ARGS);
+
 #endif							/* INORDER_STATE_H */

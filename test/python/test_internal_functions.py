@@ -25,7 +25,6 @@ CALLS = {
     "count_as_caller": f"inorder_internal.count_as_caller(k.t, 'SELECT 1::int8', false, {OWNER}) FROM known AS k",
     "movable_feed": f"inorder_internal.movable_feed('f', {OWNER}, {OWNER})",
     "view_feed": f"inorder_internal.view_feed(f.id, f.relation, {OWNER}, false) FROM feeds_kept AS f",
-    "new_batch": f"inorder_internal.new_batch('f', {OWNER}, {OWNER}, 'w', 1, '1 minute', NULL)",
     "keep_batch": "inorder_internal.keep_batch(ROW(f.id, 1, f.relation, b.b, 'w', 1, NULL, 1, NULL, NULL, now(), NULL, "
                   "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)::inorder_internal.worker_batch) "
                   "FROM feeds_kept AS f, next_batch AS b",
