@@ -1,6 +1,6 @@
 """Classify statements by their syntax trees: readers that poll a column, counts of a table, changes of rows.
 
-The parser is the server's, from the package pglast. Long statements are not parsed: the parser recurses, and statements
+The package pglast contains the server's parser. Long statements are not parsed: the parser recurses, and statements
 are untrusted.
 """
 

@@ -207,7 +207,7 @@ def block_reasons(chosen: Candidate, blocks: Blocks, needs: Needs) -> list[str]:
     deleted = ". By then, the old rows of a block are deleted (--retention)"
     wraps = ", in 100 years or more" if needs.retention is None else deleted
     return [
-        f"A key shows its creation time accurate to {time_text(blocks.seconds)}, "
+        f"A key shows its creation time to within {time_text(blocks.seconds)}, "
         f"modulo {time_text(blocks.wrap_seconds)}.",
         f"A block has {rows:,.0f} rows, {size_text(size)} of index, which {fits} in memory.",
         f"The prefix wraps after {blocks.count:,} blocks{wraps}: new keys do not go among old keys.",

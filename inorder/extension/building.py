@@ -65,7 +65,7 @@ def run_make(server: Installation, makefile: Path, build: Path, *arguments: str)
 
 
 def build_folder(server: Installation, source: Path) -> Path:
-    """The folder for objects, by server and options. The folder is kept: a later build compiles only what changed."""
+    """The folder for objects, by server and options. The folder is kept: a later build compiles only changed files."""
     options = os.environ.get("COPT", "")
     installation = hashlib.sha256(f"{server.bindir} {options}".encode()).hexdigest()[:8]
     return source / "build" / f"{server.version}-{installation}"

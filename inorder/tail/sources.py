@@ -51,7 +51,7 @@ class TableSource(Source):
         self.begun = saved.pending.start if saved and saved.pending else None
         self.unsaved = self.knows_output = False
         self.saved_at = 0.0
-        self.stream: Stream | None = None  # reads the next batch, or the batch just handed out
+        self.stream: Stream | None = None  # the stream that reads the next batch, or the batch just handed out
         self.query: list[bytes | None] = []  # the query for the rows of the batch in ``stream``, and the select list
         self.max_rows = self.stream_rows = request.batch_rows  # limits of rows for the next batch, and for ``stream``
         self.joined_rows = 0  # limit of rows for the next batch, if its rows go to a file

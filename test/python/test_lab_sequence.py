@@ -83,7 +83,7 @@ def test_a_verdict_for_each_cache() -> None:
         run.metrics["tps"] *= 2
     _, hundred, thousand = SequenceExperiment.verdicts(result)
     assert (hundred.question, hundred.answer) == ("Is CACHE 100 needed for inserts?", "No")
-    assert "gaps of up to 99 numbers in a measurement. The TPS are those of nextval, CACHE 1." in hundred.holds
+    assert "gaps of up to 99 numbers in a measurement. The TPS were measured with nextval, CACHE 1." in hundred.holds
     assert thousand.answer == "Yes" and "is 50 % [50–50 %] of that of CACHE 1000 with 1 client" in thousand.figures
     assert "Oracle, where CACHE 50 was a hundred times as fast" in tps_table(result).caption
 

@@ -306,13 +306,13 @@ BUILD_FIGURES = (
     key("kind of key"),
     Figure("plain s", "seconds of CREATE INDEX", number(2), bar=True, value=median(SECONDS, PLAIN)),
     Figure("unique s", "seconds of CREATE UNIQUE INDEX", number(2), bar=True, value=median(SECONDS, UNIQUE)),
-    Figure("plain : unique", "ratio of the seconds of plain to those of unique in the same round; the order of the "
-           "builds is random", ratio, value=to_unique(SECONDS, PLAIN)),
-    Figure("CPU", "ratio of the server's CPU time for plain to that for unique", INTERVAL, value=to_unique(CPU, PLAIN)),
-    Figure("CPU, no dedup", "ratio of the CPU time for plain WITH (deduplicate_items = off) to that for unique",
+    Figure("plain : unique", "seconds of plain, relative to unique in the same round; the order of the builds is "
+           "random", ratio, value=to_unique(SECONDS, PLAIN)),
+    Figure("CPU", "the server's CPU time for plain, relative to unique", INTERVAL, value=to_unique(CPU, PLAIN)),
+    Figure("CPU, no dedup", "CPU time for plain WITH (deduplicate_items = off), relative to unique",
            INTERVAL, value=to_unique(CPU, NO_DEDUP)),
-    Figure("first : unique", "ratio of the seconds of adding the primary key, which reads the table first, to those of "
-           "unique", INTERVAL, value=to_unique(SECONDS, ADD_KEY)),
+    Figure("first : unique", "seconds to add the primary key, relative to unique; adding the key is the first read of "
+           "the table", INTERVAL, value=to_unique(SECONDS, ADD_KEY)),
 )  # fmt: skip
 
 

@@ -208,7 +208,7 @@ def call_figures(spent: str, floor: str) -> tuple[Figure, ...]:
     return (
         Figure("generator", "The function, which one statement calls for many values.", data="name",
                value=lambda row: row.kind),
-        Figure("ns/value", f"{spent} per value, minus those of {floor} (the floor). {SURE}", number(0, interval=True),
+        Figure("ns/value", f"{spent} per value, minus {floor} (the floor). {SURE}", number(0, interval=True),
                "call_ns", bar=True, value=lambda row: estimated(above_floor(row.result, row.kind).values())),
         Figure("of random", "Ratio to gen_random_uuid() in the same round.", as_part, "part_of_random",
                value=lambda row: ratio_by_round(

@@ -197,7 +197,7 @@ FIGURES = (
            "blocks", bar=True, value=median(accesses)),
     Figure("read", "Accessed blocks that were not in shared buffers (EXPLAIN, Shared Read Blocks).", number(2), "reads",
            bar=True, value=median("reads")),
-    Figure("vs bigint", "Ratio of the accessed blocks to those of bigint in the same round.", to_base, "blocks_ratio",
+    Figure("vs bigint", "Blocks accessed, relative to bigint in the same round.", to_base, "blocks_ratio",
            value=to(BASELINE, accesses)),
     Figure("ms", "Execution time of a query: median of a measurement (EXPLAIN, without timing of nodes).",
            number(3, interval=True), "latency_ms", bar=True, value=median("latency_ms")),

@@ -187,7 +187,7 @@ def cache_verdict(result: Result, plan: SequencePlan, cache: int) -> list[Verdic
     estimates = (median_of(result, step_of(INSERT, clients), kind, "gaps") for clients in plan.clients)
     gaps = [gap.median for gap in estimates if gap]
     gaps_text = f"CACHE {cache} left gaps of up to {max(gaps):,.0f} numbers in a measurement. " if gaps else ""
-    holds = f"{gaps_text}The TPS are those of {label(least)}. P2 advises against CACHE if it is not needed."
+    holds = f"{gaps_text}The TPS were measured with {label(least)}. P2 advises against CACHE if it is not needed."
     return costs(f"Is CACHE {cache} needed for inserts?", compared, holds)
 
 

@@ -169,8 +169,8 @@ def unseen_notes(can: Capabilities, own: OwnRun) -> list[str]:
     notes = []
     if own.counts and can.sees_wal:
         notes.append(
-            "WAL is counted for the whole server: the WAL of other sessions is included. Blocks are those "
-            "of the lab's own tables and indexes."
+            "WAL is counted for the whole server: the WAL of other sessions is included. Blocks are counted "
+            "only for the lab's own tables and indexes."
         )
     elif own.counts:
         notes.append(f"Left out: WAL, since {quoted(can.role)} may not read pg_stat_wal.")

@@ -114,8 +114,8 @@ class KeyKind:
 BASELINE = "bigint"
 
 # Time-prefixed keys have blocks of a second, not of a minute, unless noted: with 10,000 rows/s or more, a block of a
-# minute would have 600,000 or more keys in random order. The other sizes of blocks are those of study P3. UUIDs as 32
-# hexadecimal digits are those of study P1.
+# minute would have 600,000 or more keys in random order. The other sizes of blocks are from study P3. UUIDs as 32
+# hexadecimal digits are from study P1.
 HEX = "char(32) DEFAULT replace({function}::text, '-', '')"
 SEQUENCE = "CREATE SEQUENCE {schema}.{name}_numbers"
 PREFIXED = "uuid DEFAULT uuid_sequence_nextval('{schema}.{name}_numbers'"

@@ -64,8 +64,8 @@ class Verdict:
     """A question and its answer.
 
     ``answer``: a word or two. ``figures``: a sentence. ``holds``: the conditions under which the answer holds.
-    ``sure``: how certain the answer is, or what would decide the question. ``bars``: at most three. ``steps``: what
-    the user can do now.
+    ``sure``: how certain the answer is, or how to decide the question. ``bars``: at most three. ``steps``: the next
+    steps of the user.
     """
 
     question: str

@@ -96,7 +96,7 @@ class Experiment(ABC, Generic[P]):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Start the server with the settings of the measurement, and create what all measurements need."""
+        """Start the server with the settings of the measurement, and create the objects that all measurements need."""
 
     @abstractmethod
     def stages(self) -> Sequence[Stage]:

@@ -192,7 +192,7 @@ def clear(name: str) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, its owner file last, so that a later run can remove what a failure or an interrupt leaves."""
+    """Remove a folder, and its owner file last: after a failure or an interrupt, a later run can remove the rest."""
     with suppress(OSError):
         for entry in folder.iterdir():
             if entry.name == OWNER_FILE:
