@@ -265,8 +265,8 @@ def work_of(result: Result, step: str, kind: str) -> dict[int, float]:
 
 def speeds(result: Result, step: str, kind: str, base: str) -> dict[int, float]:
     """The ratio of speeds in each round, both without the time of a start; empty if the kind is the base."""
-    ours, theirs = work_of(result, step, kind), work_of(result, step, base)
-    return {} if kind == base else {n: theirs[n] / ours[n] for n in ours.keys() & theirs.keys()}
+    seconds, base_seconds = work_of(result, step, kind), work_of(result, step, base)
+    return {} if kind == base else {n: base_seconds[n] / seconds[n] for n in seconds.keys() & base_seconds.keys()}
 
 
 def speed_to(base: str) -> Callable[[Row], Value]:

@@ -60,9 +60,9 @@ def is_below(pid: int, roots: list[int], parents: dict[int, int]) -> bool:
 def measured(spark: Any, dsn: str, table: str, steps: int, parts: int, roots: list[int]) -> Run:
     work = f"aggregate(sequence(1, {steps}), 0L, (sum, step) -> sum + (token * step) % 7) AS work"
     frame = spark.read.format("inorder").options(dsn=dsn, table=table, parts=parts).load()
-    cpu, begun = cpu_of(roots), time.monotonic()
+    cpu, start = cpu_of(roots), time.monotonic()
     frame.selectExpr(work).write.format("noop").mode("overwrite").save()
-    return Run(time.monotonic() - begun, cpu_of(roots) - cpu)
+    return Run(time.monotonic() - start, cpu_of(roots) - cpu)
 
 
 def fill(connection: Connection, rows: int) -> str:

@@ -201,9 +201,9 @@ def table_and_index_mb(run: Run) -> float | None:
     return (sizes[0] + sizes[1]) / 2**20 if sizes[0] is not None and sizes[1] is not None else None
 
 
-def share(step: str, kind: str, metric: str, whole: str) -> Figure:
+def share(step: str, kind: str, metric: str, total_metric: str) -> Figure:
     def figure(result: Result) -> Estimate | None:
-        sums = [sum(result.metric(name, result.select(step, kind))) for name in (metric, whole)]
+        sums = [sum(result.metric(name, result.select(step, kind))) for name in (metric, total_metric)]
         return estimated([100 * sums[0] / sums[1]]) if sums[1] else None
 
     return figure

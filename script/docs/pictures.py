@@ -51,18 +51,18 @@ def coloured(svg: str, theme: str) -> str:
     return svg
 
 
-def with_legend(drawn: Chart, theme: str) -> str:
+def with_legend(chart: Chart, theme: str) -> str:
     """The chart with the legend below."""
     height = TOP + HEIGHT + BOTTOM + 8
     legend = ""
-    for number, line in enumerate(drawn.drawn):
+    for number, line in enumerate(chart.drawn):
         x, y = 52 + number % 2 * 350, height + number // 2 * LINE
         dashes = "6,4" if "dashed" in line.css else ""
         legend += rule(x, y - 4, x + 24, y - 4, f"var(--{line.css.split()[0]})", dashes) + words(
             x + 32, y, line.label, "start"
         )
-    height += (len(drawn.drawn) + 1) // 2 * LINE
-    svg = str(drawn.svg()).replace("<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" width="{SCREEN}" style="{FONT}" ')
+    height += (len(chart.drawn) + 1) // 2 * LINE
+    svg = str(chart.svg()).replace("<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" width="{SCREEN}" style="{FONT}" ')
     svg = svg.replace(f'0 0 {SCREEN} {TOP + HEIGHT + BOTTOM}"', f'0 0 {SCREEN} {height}"').replace("</svg>", "")
     return coloured(f"{svg}{legend}</svg>", theme) + "\n"
 

@@ -99,9 +99,9 @@ def summary(results: Results) -> str:
     for study, group in groupby(CLAIMS, key=lambda claim: claim.study):
         claims = list(group)
         of_study = [study_pages.answered(claim, results) for claim in claims if claim.has_figure]
-        ours = [study_pages.answered(claim, results) for claim in claims if not claim.has_figure]
+        answers = [study_pages.answered(claim, results) for claim in claims if not claim.has_figure]
         link = f"[{study}]({study.lower()}.md)"
-        held = f"{ours.count(Answer.HOLDS)} of {len(ours)}"
+        held = f"{answers.count(Answer.HOLDS)} of {len(answers)}"
         rows.append(
             [
                 link,

@@ -234,14 +234,14 @@ def line_of(label: str, cells: Sequence[Published], by_run: Mapping[str, Any], r
     def joined(parts: Sequence[str]) -> str:
         return " / ".join(text or "–" for text in parts) if any(parts) else ""
 
-    ours = [
+    our_cells = [
         joined([here(by_run.get(run, {}).get((label, shown(cell.rows), cell.detail), {}), cell.rows) for cell in cells])
         for run in runs
     ]
     how = " / ".join(dict.fromkeys(cell.how for cell in cells if cell.how != "printed"))
     sizes = joined([size_text(cell.rows) for cell in cells])
     details = "; ".join(cell.detail for cell in cells if cell.detail)
-    return [label, sizes, joined([there(cell) for cell in cells]), how, details, *ours]
+    return [label, sizes, joined([there(cell) for cell in cells]), how, details, *our_cells]
 
 
 def parts_part(study: str) -> Iterator[str]:

@@ -149,11 +149,11 @@ class Consumer:
             self.position,
             rows,
         )
-        kept = self.tokens(connection, "reader_batch_rows(%s, %s::text::feed_batch, TYPE)", self.table, batch)
-        self.kept += kept
+        batch_tokens = self.tokens(connection, "reader_batch_rows(%s, %s::text::feed_batch, TYPE)", self.table, batch)
+        self.kept += batch_tokens
         advance = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
         self.position = str(value(connection, advance, self.position, batch))
-        return len(moved) + len(kept) + (number is not None)
+        return len(moved) + len(batch_tokens) + (number is not None)
 
     def take(self, connection: Connection, rows: int | None) -> int | None:
         number = value(connection, "SELECT (feed_take_batch(%s || ' steps', 'w', %s)).number", self.table, rows)

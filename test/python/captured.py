@@ -161,10 +161,10 @@ def value(name: str, kind: str, table: str, state: dict[str, str]) -> str:
 def calls(world: World, state: dict[str, str], table: str) -> Iterator[tuple[str, str]]:
     """A call of each public function."""
     for name, kind, names, types in world.functions:
-        own = {"feed_create": {"name": "'another'"}, "feed_prepare": {"key_column": "'xact'"}}.get(name, {})
+        own_values = {"feed_create": {"name": "'another'"}, "feed_prepare": {"key_column": "'xact'"}}.get(name, {})
         arguments = zip([*names, *[""] * (len(types) - len(names))], types, strict=True)
-        given = ", ".join(value(*argument, table, state | own) for argument in arguments)
-        called = f"inorder.{name}({given})"
+        arguments_text = ", ".join(value(*argument, table, state | own_values) for argument in arguments)
+        called = f"inorder.{name}({arguments_text})"
         yield name, f"SELECT {called}" if kind == "a" else f"SELECT * FROM {called} AS called"
 
 

@@ -54,11 +54,11 @@ class Query:
 @contextmanager
 def query_of(nodes: Nodes, table: str, folder: Path) -> Iterator[Query]:
     prepare(nodes, folder, table)
-    made = Query(nodes, table)
+    query = Query(nodes, table)
     try:
-        yield made
+        yield query
     finally:
-        made.plan.close()
+        query.plan.close()
 
 
 def places(coordinator: Connection, table: str) -> set[str]:

@@ -75,18 +75,18 @@ def copy(source: Path, target: Path, *options: str) -> None:
 
 def keep(source: Path, place: Path) -> None:
     """Copy a folder. Zeros, which are most of the WAL, become holes in the files."""
-    whole = place.with_suffix(".new")
-    shutil.rmtree(whole, ignore_errors=True)
-    subprocess.run(["cp", "-a", "--sparse=always", source, whole], check=True)
-    whole.rename(place)
+    copy = place.with_suffix(".new")
+    shutil.rmtree(copy, ignore_errors=True)
+    subprocess.run(["cp", "-a", "--sparse=always", source, copy], check=True)
+    copy.rename(place)
 
 
 def copied_installation(server: Installation, root: Path, sources: Sequence[Path] | None = ()) -> Installation:
     with kept(server.bindir, sources and tuple(sources), sources is None, source_folder()) as place:
         if not place.exists():
-            made = private_installation(server, root, sources)
+            installation = private_installation(server, root, sources)
             keep(root, place)
-            return made
+            return installation
     # Linking files takes a sixth of the time of copying. Programs do not write into a linked file, but replace the
     # file.
     copy(place, root, *(["--link"] if place.stat().st_dev == root.parent.stat().st_dev else []))

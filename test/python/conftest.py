@@ -109,19 +109,19 @@ def is_named(item: pytest.Item, name: str) -> bool:
 
     Only a name that is a pattern is compiled, because compiling takes longer than comparing.
     """
-    own = item.name if "[" in name else item.name.partition("[")[0]
-    return fnmatchcase(own, name.replace("[", "[[]", 1)) if PATTERN.search(name) else own == name
+    item_name = item.name if "[" in name else item.name.partition("[")[0]
+    return fnmatchcase(item_name, name.replace("[", "[[]", 1)) if PATTERN.search(name) else item_name == name
 
 
-def without_long(stem: str, items: list[pytest.Item], whole: bool) -> list[pytest.Item]:
+def without_long(stem: str, items: list[pytest.Item], is_whole: bool) -> list[pytest.Item]:
     """The tests of a file, except those that LONG names.
 
-    If ``whole``, the items are all tests of the file, and each line of LONG must match at least one of them.
+    If ``is_whole``, the items are all tests of the file, and each line of LONG must match at least one of them.
     """
     long: set[pytest.Item] = set()
     for back, name in LONG.get(stem, ()):
         matching = {item for item in items if is_named(item, name)}
-        if whole and not matching:
+        if is_whole and not matching:
             raise pytest.UsageError(f"{LONG_FILE.name}: no test is named {stem}::{name}")
         long = long - matching if back else long | matching
     return [item for item in items if item not in long]
@@ -132,9 +132,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     places = {name: place for place, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(SLOWEST)))
     if not LONG_RUN and sql_edition.TESTED == "c":
-        whole = not any("::" in argument for argument in config.args)
+        is_whole = not any("::" in argument for argument in config.args)
         of_files = groupby(items, key=lambda item: item.path.stem)
-        items[:] = [item for stem, tests in of_files for item in without_long(stem, list(tests), whole)]
+        items[:] = [item for stem, tests in of_files for item in without_long(stem, list(tests), is_whole)]
     for item in items if sql_edition.TESTED == "sql" else ():
         if reason := sql_edition.NOT_RUN_IN_PYTHON.get(item.name.partition("[")[0]):
             item.add_marker(pytest.mark.skip(reason=reason))
@@ -318,12 +318,12 @@ def idle() -> Iterator[list[Connection]]:
 
 @pytest.fixture
 def place(cluster: Cluster, idle: list[Connection]) -> Iterator[Place]:
-    made = Place(cluster, f"ground_{next(SCHEMAS)}", idle)
-    made.once(f"CREATE SCHEMA {made.schema}")
-    yield made
-    made.end()
+    new_place = Place(cluster, f"ground_{next(SCHEMAS)}", idle)
+    new_place.once(f"CREATE SCHEMA {new_place.schema}")
+    yield new_place
+    new_place.end()
     drop = "SELECT feed_drop(name) FROM feeds"
-    made.once("SET client_min_messages = error", drop, f"DROP SCHEMA {made.schema} CASCADE")
+    new_place.once("SET client_min_messages = error", drop, f"DROP SCHEMA {new_place.schema} CASCADE")
 
 
 @pytest.fixture

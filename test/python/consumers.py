@@ -46,14 +46,14 @@ def missing(language: str) -> str | None:
         return None
     if "INORDER_TEST_CLIENTS" not in os.environ:
         return "script/clients runs it"
-    made = MADE.get(language, Path(COMMANDS[language][0]))
-    return None if made.exists() else f"script/clients has not built {made.relative_to(ROOT)}"
+    built = MADE.get(language, Path(COMMANDS[language][0]))
+    return None if built.exists() else f"script/clients has not built {built.relative_to(ROOT)}"
 
 
 def uri(host: str, port: int | str, database: str, **parameters: str) -> str:
     """A connection string that libpq, pgx, tokio-postgres and pg for Node understand."""
-    rest = "".join(f"&{name}={value}" for name, value in parameters.items())
-    return f"postgresql:///{database}?host={host}&port={port}&user=postgres{rest}"
+    options = "".join(f"&{name}={value}" for name, value in parameters.items())
+    return f"postgresql:///{database}?host={host}&port={port}&user=postgres{options}"
 
 
 class Shop:

@@ -12,7 +12,7 @@ import trees
 
 def instructions(dockerfile: Path) -> list[tuple[str, str]]:
     text = dockerfile.read_text().replace("\\\n", " ")
-    return [(name, rest) for name, rest in re.findall(r"^([A-Z]+) (.+)$", text, re.MULTILINE)]
+    return [(name, words) for name, words in re.findall(r"^([A-Z]+) (.+)$", text, re.MULTILINE)]
 
 
 def stages(dockerfile: Path) -> list[list[tuple[str, str]]]:
@@ -30,11 +30,11 @@ def run_dockerfile(dockerfile: Path, image: trees.Tree, environment: dict[str, s
     built: dict[str, trees.Tree] = {}
     *earlier, last = stages(dockerfile)
     for stage in (*earlier, last):
-        (_, base), *rest = stage
+        (_, base), *steps = stage
         name = base.partition(" AS ")[2]
         tree = image if stage is last else trees.Tree(image.name, image.base, image.folder / "stages" / name)
         built[name] = tree
-        for instruction, words in rest:
+        for instruction, words in steps:
             if instruction == "RUN":
                 tree.run(exports + words)
             else:

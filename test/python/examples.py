@@ -96,8 +96,8 @@ def parsed(
 ) -> None:
     if isinstance(command, click.Group):
         context = click.Context(command, parent=parent, info_name=name)
-        subcommand, below, rest = command.resolve_command(context, words)
+        subcommand, below, arguments = command.resolve_command(context, words)
         assert below
-        parsed(below, rest, context, subcommand or "")
+        parsed(below, arguments, context, subcommand or "")
     else:
         command.make_context(name, words, parent=parent)

@@ -47,8 +47,8 @@ class Frontend:
         return self.fetch(rows, portal)
 
     def call(self, function: int, *arguments: str | None) -> Answer:
-        given = row([None if text is None else text.encode() for text in arguments])
-        self.send(b"F", struct.pack("!ih", function, 0) + given + struct.pack("!h", 0))
+        parameters = row([None if text is None else text.encode() for text in arguments])
+        self.send(b"F", struct.pack("!ih", function, 0) + parameters + struct.pack("!h", 0))
         return self.answer()
 
     def fetch(self, rows: int, portal: str) -> Answer:

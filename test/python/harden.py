@@ -149,8 +149,8 @@ def main(suppressions: Path, logs: Path) -> None:
         click.echo(f"not called by any test: {', '.join(missed)}")
     if trouble:
         click.echo(trouble)
-    own = sum(OWN.search(report) is not None for report in reported)
-    click.echo(f"{len(reported)} reports, {own} of them name the extension")
+    own_reports = sum(OWN.search(report) is not None for report in reported)
+    click.echo(f"{len(reported)} reports, {own_reports} of them name the extension")
     sys.exit(1 if reported or missed or trouble else 0)
 
 

@@ -33,8 +33,8 @@ class Statement:
     def subject(self) -> str:
         """The name of the statement in messages: the object that it creates. For a DO block, the first object."""
         if isinstance(self.node, ast.DoStmt):
-            made = (name for piece in in_body(self) if (name := made_by(piece.node)))
-            return f"DO {next(made, '')}".strip()
+            objects = (name for piece in in_body(self) if (name := made_by(piece.node)))
+            return f"DO {next(objects, '')}".strip()
         return made_by(self.node) or type(self.node).__name__
 
 
@@ -70,20 +70,20 @@ def statements(script: str) -> tuple[Statement, ...]:
 
 def walk(value: Any) -> Iterator[Any]:
     """A node and all nodes below it. Each node comes before the nodes below it."""
-    rest = [value]
-    while rest:
-        node = rest.pop()
+    pending = [value]
+    while pending:
+        node = pending.pop()
         if isinstance(node, ast.Node):
             yield node
-            rest += [getattr(node, attribute) for attribute in node][::-1]
+            pending += [getattr(node, attribute) for attribute in node][::-1]
         elif isinstance(node, tuple | list):
-            rest += node[::-1]
+            pending += node[::-1]
 
 
 def option(node: Any, name: str) -> Any:
     """The value of an option of CREATE FUNCTION or DO; None if the statement does not have the option."""
-    given = node.args if isinstance(node, ast.DoStmt) else node.options
-    return next((each.arg for each in given or () if each.defname == name), None)
+    options = node.args if isinstance(node, ast.DoStmt) else node.options
+    return next((each.arg for each in options or () if each.defname == name), None)
 
 
 def language(node: Any) -> str:
@@ -97,8 +97,8 @@ def text_body(node: Any) -> str | None:
     """The body of a function or DO block that is stored as text and parsed when it runs; None for other nodes."""
     if language(node) not in {"sql", "plpgsql"}:
         return None
-    given = option(node, "as")
-    first = given[0] if isinstance(given, tuple) else given
+    body = option(node, "as")
+    first = body[0] if isinstance(body, tuple) else body
     return None if first is None else str(first.sval)
 
 
@@ -171,10 +171,10 @@ def inputs(node: ast.CreateFunctionStmt) -> list[Any]:
 
 def made_by_define(node: ast.DefineStmt) -> str:
     """The type, operator or aggregate that a statement creates."""
-    given = {each.defname: each.arg for each in node.definition or ()}
+    options = {each.defname: each.arg for each in node.definition or ()}
     match node.kind:
         case ObjectType.OBJECT_OPERATOR:
-            return f"operator {signature(node.defnames, [given.get('leftarg'), given.get('rightarg')])}"
+            return f"operator {signature(node.defnames, [options.get('leftarg'), options.get('rightarg')])}"
         case ObjectType.OBJECT_AGGREGATE:
             listed = node.args[0] or ()
             return f"aggregate {signature(node.defnames, [each.argType for each in listed])}"

@@ -24,8 +24,8 @@ def other_majors(server: Installation) -> list[Installation]:
 def run(cluster: Cluster, folder: Path, command: list[str | Path]) -> str:
     path = f"PATH={cluster.server.bindir}:{os.environ['PATH']}"
     user = cluster.account and cluster.account.pw_uid
-    there: list[str | Path] = ["env", "-C", folder, path, *command]
-    done = subprocess.run(there, check=False, capture_output=True, text=True, user=user)
+    command_there: list[str | Path] = ["env", "-C", folder, path, *command]
+    done = subprocess.run(command_there, check=False, capture_output=True, text=True, user=user)
     logs = [path.read_text()[-2000:] for path in sorted(cluster.data.glob("pg_upgrade_output.d/*/log/*_dump_*.log"))]
     assert done.returncode == 0, "\n".join([done.stdout, done.stderr, *logs])
     return done.stdout

@@ -143,8 +143,8 @@ def invokers_rights(script: str) -> Found:
             if isinstance(node, ast.DefElem) and node.defname == "security" and node.arg.boolval:
                 yield piece.line, piece.subject, "SECURITY DEFINER"
             if isinstance(node, ast.ViewStmt) and tables_of(node.query):
-                given = {each.defname: getattr(each.arg, "sval", "") for each in node.options or ()}
-                if given.get("security_invoker") != "true":
+                options = {each.defname: getattr(each.arg, "sval", "") for each in node.options or ()}
+                if options.get("security_invoker") != "true":
                     yield piece.line, piece.subject, "reads a table without security_invoker = true"
 
 
@@ -192,14 +192,14 @@ def exact_calls(script: str, called: str = "") -> Found:
     for piece in pieces(script):
         for node in walk(piece.node):
             if isinstance(node, ast.FuncCall) and node.funcname[0].sval == PUBLIC:
-                name, given = dotted(node.funcname), node.args or ()
-                if len(given) not in amounts.get(name, {len(given)}):
+                name, arguments = dotted(node.funcname), node.args or ()
+                if len(arguments) not in amounts.get(name, {len(arguments)}):
                     yield piece.line, piece.subject, f"{name} is called without all of its arguments, or takes any type"
             elif isinstance(node, ast.A_Expr) and len(node.name) > 1 and node.name[0].sval == PUBLIC:
-                name, given = dotted(node.name), (node.lexpr, node.rexpr)
+                name, arguments = dotted(node.name), (node.lexpr, node.rexpr)
             else:
                 continue
-            if any(is_untyped(each) for each in given):
+            if any(is_untyped(each) for each in arguments):
                 yield piece.line, piece.subject, f"{name} is called with a literal that is not cast to its type"
 
 

@@ -221,8 +221,8 @@ def prepare(folder: Path, kind: str) -> Path:
         path.write_text(re.sub(r"^\s*CREATE EXTENSION .*\n", "", path.read_text(), flags=re.M))
     if kind == "sql":
         # The functions that install.sql creates for the tests that run after it.
-        made = (TEST / "sql" / "install.sql").read_text()
-        (folder / "sql" / "helpers.sql").write_text(made[made.index("CREATE FUNCTION prefix") :])
+        script_text = (TEST / "sql" / "install.sql").read_text()
+        (folder / "sql" / "helpers.sql").write_text(script_text[script_text.index("CREATE FUNCTION prefix") :])
         (folder / "expected" / "helpers.out").touch()
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o777 if path.is_dir() else 0o666)
@@ -241,8 +241,8 @@ def without_context(text: str) -> list[str]:
 
 
 def difference(expected: Path, actual: Path) -> str:
-    wanted, printed = (without_context(path.read_text()) for path in (expected, actual))
-    lines = difflib.unified_diff(wanted, printed, n=1, lineterm="")
+    expected_lines, printed_lines = (without_context(path.read_text()) for path in (expected, actual))
+    lines = difflib.unified_diff(expected_lines, printed_lines, n=1, lineterm="")
     return "".join(f"{'@@' if line.startswith('@@') else line}\n" for line in list(lines)[2:])
 
 
@@ -279,7 +279,7 @@ def main() -> None:
 
     server = find_installation()
     names = sys.argv[1:]
-    with Cluster(server) as cluster, tempfile.TemporaryDirectory() as made:
+    with Cluster(server) as cluster, tempfile.TemporaryDirectory() as temporary:
         cluster.start({"max_prepared_transactions": "10", "fsync": "off"})
         for kind, every in {"sql": REGRESS, "specs": ISOLATION}.items():
             # Some tests in sql need objects that earlier tests create.
@@ -287,7 +287,7 @@ def main() -> None:
             tests = every if kind == "sql" and chosen else chosen
             if not tests:
                 continue
-            folder = Path(made) / kind
+            folder = Path(temporary) / kind
             folder.mkdir()
             for name, text in run(server, cluster, folder, kind, tests).items():
                 path = DIFFERENCES / f"{name}.diff"

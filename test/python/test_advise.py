@@ -271,10 +271,10 @@ def test_a_database_with_ten_thousand_tables(advised: Advised) -> None:
         run(admin, "CREATE DATABASE many")
     with advised.session("many") as admin:
         for first in range(0, 10_000, 500):
-            made = (
+            statement = (
                 "CREATE TABLE t' || i || ' (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), at timestamptz, body text)"
             )
-            loop = f"FOR i IN {first}..{first + 499} LOOP EXECUTE '{made}'; END LOOP"
+            loop = f"FOR i IN {first}..{first + 499} LOOP EXECUTE '{statement}'; END LOOP"
             run(admin, f"DO $$ BEGIN {loop}; END $$")
         run(admin, "INSERT INTO t1 (at) SELECT now() FROM generate_series(1, 20000)", "ANALYZE")
     with advised.session() as admin:
@@ -447,8 +447,8 @@ def test_a_hostile_database_runs_nothing_and_is_shown_as_text(advised: Advised) 
         assert '"mallory".' not in finding["remedy"][-1].partition(" SET DEFAULT ")[2]
         remedy = finding["remedy"][-1].replace('"inorder"."uuid_v7_nextval"()', "gen_random_uuid()")
         run(admin, "SET search_path = pg_catalog", f"ALTER TABLE {table} ALTER COLUMN id DROP DEFAULT", remedy)
-        made = "SELECT count(*) FROM pg_attrdef WHERE adrelid = %s::regclass AND adnum = 1"
-        assert value(admin, made, table) == 1
+        query = "SELECT count(*) FROM pg_attrdef WHERE adrelid = %s::regclass AND adnum = 1"
+        assert value(admin, query, table) == 1
 
 
 @pytest.mark.server

@@ -255,8 +255,8 @@ for name, text in json.load(sys.stdin).items():
 def test_no_statement_takes_long_or_ends_the_program() -> None:
     """Anybody can write statements. A separate process parses them, because the parser recurses in C."""
     assert [name for name, text in HOSTILE.items() if len(text) > LONGEST] == []
-    command, given = [sys.executable, "-c", PARSE], json.dumps(HOSTILE)
-    done = subprocess.run(command, check=False, input=given, timeout=PATIENCE, capture_output=True, text=True)
+    command, statements = [sys.executable, "-c", PARSE], json.dumps(HOSTILE)
+    done = subprocess.run(command, check=False, input=statements, timeout=PATIENCE, capture_output=True, text=True)
     assert (done.returncode, done.stdout.split()) == (0, list(HOSTILE)), done.stderr
     for text in HOSTILE.values():
         assert understood(f"{text}{' ' * LONGEST}") == "longer than 10,000 characters"

@@ -41,27 +41,27 @@ def without(facts: Facts) -> Facts:
 
 def test_updates_without_page_images_are_of_new_rows() -> None:
     """Updates change only new rows, so the range of the cost is narrow enough for a verdict."""
-    (finding,), left = advised(recorded_facts())
-    assert (finding.id, finding.table, left) == ("random-key", ORDERS, [])
+    (finding,), left_tables = advised(recorded_facts())
+    assert (finding.id, finding.table, left_tables) == ("random-key", ORDERS, [])
     assert "The saving is 49 % of the WAL of the table." in finding.cost
     assert "0.00 page images for each row that UPDATE changed" in [fact.what for fact in finding.evidence]
 
 
 def test_updates_with_an_image_for_each_row_are_of_rows_of_any_age() -> None:
-    findings, (left,) = advised(with_images(recorded_facts(), 0.9))
-    assert findings == [] and not left.undecided
-    assert left.why == "the key costs little: ordered keys would save 13 % of the table's WAL"
+    findings, (left_table,) = advised(with_images(recorded_facts(), 0.9))
+    assert findings == [] and not left_table.undecided
+    assert left_table.why == "the key costs little: ordered keys would save 13 % of the table's WAL"
 
 
 @pytest.mark.parametrize("sees_all", [True, False])
 def test_there_is_no_verdict_if_the_threshold_is_within_the_range(sees_all: bool) -> None:
     facts = recorded_facts()
     facts = without(facts) if sees_all else replace(facts, server=replace(facts.server, sees_all=False))
-    findings, (left,) = advised(facts)
-    assert findings == [] and left.undecided
-    assert "13 % (45 % if updates change only new rows)" in left.why
-    assert 'inorder lab run insert --like \'"public"."orders"\' --touch recent' in left.why
-    advice = of_server(facts, findings, [left])
+    findings, (left_table,) = advised(facts)
+    assert findings == [] and left_table.undecided
+    assert "13 % (45 % if updates change only new rows)" in left_table.why
+    assert 'inorder lab run insert --like \'"public"."orders"\' --touch recent' in left_table.why
+    advice = of_server(facts, findings, [left_table])
     assert "\nUndecided\n" in advice.as_text() and "\nLeave as they are\n" not in advice.as_text()
     data = advice.as_data()
     assert data["leave"] == [] and data["undecided"][0]["table"] == ORDERS

@@ -80,8 +80,8 @@ def attacked(server: Installation) -> Iterator[Cluster]:
 
 @pytest.fixture
 def dsn(attacked: Cluster) -> Iterator[str]:
-    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as made:
-        yield made
+    with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as database_dsn:
+        yield database_dsn
 
 
 @pytest.fixture
@@ -122,8 +122,8 @@ END $$
 def plant(mallory: Connection, schema: str) -> None:
     run(mallory, "SET check_function_bodies = off")
     traps = [*overloads(schema, called_names()), *operators(schema)]
-    taken = value(mallory, "SELECT pg_temp.plant(%s)", traps)
-    assert int(str(taken)) < len(traps) / 100
+    taken_names = value(mallory, "SELECT pg_temp.plant(%s)", traps)
+    assert int(str(taken_names)) < len(traps) / 100
 
 
 @pytest.mark.parametrize("installer", ["mallory", "postgres"])
@@ -143,12 +143,12 @@ def test_objects_planted_before_installation_are_never_called(dsn: str, mallory:
 
 def drop_own(mallory: Connection) -> None:
     script = sql_source()
-    own = set(re.findall(r"CREATE (?:FUNCTION|AGGREGATE) @extschema@\.(\w+)\(", script))
+    own_names = set(re.findall(r"CREATE (?:FUNCTION|AGGREGATE) @extschema@\.(\w+)\(", script))
     planted = mallory.execute(
         "SELECT oid::regprocedure::text, proname FROM pg_proc WHERE pronamespace = 'x'::regnamespace"
     ).fetchall()
     for signature, name in planted:
-        if name in own:
+        if name in own_names:
             run(mallory, f"DROP FUNCTION {signature}")
 
 
@@ -346,15 +346,15 @@ def test_an_installer_whose_code_drops_the_extension_in_a_call_gains_nothing(dsn
     """The installer's code runs in the session of the call, where the locks of the call do not stop it."""
     run(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil", SWAP)
     assert value(mallory, "SELECT count(*) > 50 FROM evil.planted")
-    seen = set[str | None]()
+    outcomes = set[str | None]()
     for call in SWAPPED:
         places = count(1, 1 if LONG_RUN else 3)
         ends = list(takewhile(lambda end: end is not None, (swap(dsn, call, place) for place in places)))
         assert_no_right_gained(dsn)
         # XX000: the attacker's own query, which is being planned, does not find an object that was dropped.
         assert set(ends) <= {"55000", "XX000"} and ("55000" in ends or not LONG_RUN), (call, ends)
-        seen |= set(ends)
-    assert "55000" in seen
+        outcomes |= set(ends)
+    assert "55000" in outcomes
 
 
 def swap(dsn: str, call: str, place: int) -> str | None:

@@ -46,10 +46,10 @@ def attacked(server: Installation) -> Iterator[Cluster]:
 
 @pytest.fixture
 def dsn(attacked: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
-    with database(attacked, CREATE, template=f"with_{getattr(request, 'param', TESTED)}") as made:
-        with connect(f"{made} user=mallory") as mallory:
+    with database(attacked, CREATE, template=f"with_{getattr(request, 'param', TESTED)}") as database_dsn:
+        with connect(f"{database_dsn} user=mallory") as mallory:
             run(mallory, ATTACK)
-        yield made
+        yield database_dsn
 
 
 # Calls of a superuser, who administers the feeds of other roles.
@@ -460,7 +460,7 @@ def test_a_schema_renamed_during_a_call_leads_to_no_other_object(dsn: str, other
         table = EVENTS.format(name="front.t").replace("int", "bigint")
         run(mallory, "CREATE SCHEMA front", "CREATE SCHEMA back", table, VECTOR)
         names = {"type": "uuid", "value": "0" * 32}
-        run(mallory, *(made.format(language=INLINED.format(**names), **names) for made in OTHERS[other]))
+        run(mallory, *(statement.format(language=INLINED.format(**names), **names) for statement in OTHERS[other]))
         run(mallory, "INSERT INTO front.t (n) VALUES (1)", "SELECT feed_create('f', 'front.t')")
         oid = value(admin, "SELECT 'front.t'::regclass::oid")
         run(mallory, f"SELECT exact_count_start({oid}), feed_create('g', {oid}), (feed_take_batch('g', 'w')).number")
@@ -509,7 +509,7 @@ def make_impostor(mallory: Connection, impostor: str) -> None:
     names = {"type": "text", "value": "a"} if impostor == "a cast to text" else {"type": "uuid", "value": "0" * 32}
     language = (CALLED if impostor == "a cast" else INLINED).format(**names)
     run(mallory, "CREATE SCHEMA back", TRAP)
-    run(mallory, *(made.format(language=language, **names) for made in IMPOSTORS[impostor]))
+    run(mallory, *(statement.format(language=language, **names) for statement in IMPOSTORS[impostor]))
     run(mallory, "GRANT USAGE ON SCHEMA back, front TO PUBLIC", "GRANT SELECT ON back.t, front.t TO PUBLIC")
 
 
@@ -664,9 +664,9 @@ def test_a_guard_created_by_hand_is_not_accepted(dsn: str) -> None:
             run(mallory, "DROP TRIGGER zz_inorder_guard ON t", f"CREATE TRIGGER zz_inorder_guard {trigger}")
             run(mallory, "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard")
             if "other" in trigger:  # both triggers call her function
-                made = "CREATE TRIGGER zz_inorder_update BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION other('0')"
+                create = "CREATE TRIGGER zz_inorder_update BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION other('0')"
                 always = "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_update"
-                run(mallory, "DROP TRIGGER zz_inorder_update ON t", made, always)
+                run(mallory, "DROP TRIGGER zz_inorder_update ON t", create, always)
             assert refusal(mallory, "SELECT * FROM feed_read('f', null::t)") == "55000", trigger
             assert refusal(mallory, "SELECT reader_start('t')") == "55000", trigger
             for statement in ("INSERT INTO t (n) VALUES (1)", "UPDATE t SET n = 2", "DELETE FROM t", "TRUNCATE t"):
@@ -873,10 +873,10 @@ def test_no_owner_breaks_the_view_feeds_for_other_roles(alices: str) -> None:
             refusal(mallory, odd)
             refusal(mallory, "ANALYZE")
             for user in users if LONG_RUN else (users[number % len(users)], "monitor"):
-                seen = value(
+                shows_feed = value(
                     sessions[user], "SELECT count(*) FROM feeds WHERE owner = 'alice' AND backlog_transactions > 0"
                 )
-                assert seen == (user in ("postgres", "alice", "monitor")), (odd, user)
+                assert shows_feed == (user in ("postgres", "alice", "monitor")), (odd, user)
             run(sessions["postgres"], f"DROP SCHEMA IF EXISTS odd, {ODD_SCHEMA} CASCADE", "DROP TABLE IF EXISTS t")
 
 
@@ -962,7 +962,7 @@ COLUMNS = {
 def hostile_types() -> Iterator[str]:
     columns, values = [], []
     for n, context in enumerate(CONTEXTS):
-        yield from (made.format(n=n) for made in MADE_TYPES)
+        yield from (definition.format(n=n) for definition in MADE_TYPES)
         for number, source in enumerate(CAST_FROM):
             of = f"evil.{source.format(n=n)}"
             for target in ("json", "jsonb", "text"):
@@ -973,9 +973,9 @@ def hostile_types() -> Iterator[str]:
                 )
                 how = "WITH INOUT" if n == 3 and target == "text" else f"WITH FUNCTION {name}({of})"
                 yield f"CREATE CAST ({of} AS {target}) {how} {context}"
-        for kind, given in COLUMNS.items():
+        for kind, type_value in COLUMNS.items():
             name = kind.format(n=n) if "{" in kind else f"{kind}{n}"
-            value_of = f"{given.format(n=n)}" if kind != "cc" else f"({given.format(n=n)})[1]"
+            value_of = f"{type_value.format(n=n)}" if kind != "cc" else f"({type_value.format(n=n)})[1]"
             columns += [f'"{name}" evil.{name}', f'"{name} list" evil.{name}[]']
             listed = f"ARRAY[{value_of}::evil.{name}, NULL]" if kind != "l" else """'{"{a,NULL}",NULL}'"""
             values += [f"{value_of}::evil.{name}", listed]

@@ -93,10 +93,10 @@ def test_rows_that_are_missing_or_come_again_are_an_error(rows: list[int]) -> No
 @pytest.fixture
 def delivering(server: Installation) -> Iterator[delivery.DeliveryExperiment]:
     with Cluster(server) as cluster:
-        made = delivery.DeliveryExperiment(DELIVERY, ThrowAway(cluster), Progress())
-        made.prepare()
-        yield made
-        made.close()
+        experiment = delivery.DeliveryExperiment(DELIVERY, ThrowAway(cluster), Progress())
+        experiment.prepare()
+        yield experiment
+        experiment.close()
 
 
 @pytest.mark.server
@@ -115,10 +115,10 @@ def test_each_row_is_delivered_after_its_commit(delivering: delivery.DeliveryExp
 @pytest.fixture
 def working(server: Installation) -> Iterator[workers.WorkersExperiment]:
     with Cluster(server) as cluster:
-        made = workers.WorkersExperiment(WORK, ThrowAway(cluster), Progress())
-        made.prepare()
-        yield made
-        made.close()
+        experiment = workers.WorkersExperiment(WORK, ThrowAway(cluster), Progress())
+        experiment.prepare()
+        yield experiment
+        experiment.close()
 
 
 @pytest.mark.server
@@ -132,8 +132,8 @@ def test_each_row_is_processed_once(working: workers.WorkersExperiment) -> None:
 def test_rows_that_are_left_are_an_error(working: workers.WorkersExperiment, monkeypatch: pytest.MonkeyPatch) -> None:
     process = workers.WorkersExperiment.process
 
-    def twice(made: workers.WorkersExperiment, session: Connection, number: int) -> list[str]:
-        done = process(made, session, number)
+    def twice(experiment: workers.WorkersExperiment, session: Connection, number: int) -> list[str]:
+        done = process(experiment, session, number)
         return [*done, *done[:3]]
 
     monkeypatch.setattr(workers.WorkersExperiment, "process", twice)
@@ -241,11 +241,11 @@ def test_the_adapter_describes_itself_processes_the_due_jobs_and_ends(cluster: C
             assert descriptor["kind"] == "descriptor"
             process.stdin.write(f"ENQUEUE {JOBS}\n")
             process.stdin.flush()
-            done, seen = 0.0, set[str]()
-            while done < JOBS * 0.9 or not seen >= REQUIRED:
+            done, metrics = 0.0, set[str]()
+            while done < JOBS * 0.9 or not metrics >= REQUIRED:
                 sample = json.loads(process.stdout.readline())
                 assert sample["kind"] == sample["subject_kind"] == "adapter" and sample["instance_id"] == 0
-                seen.add(sample["metric"])
+                metrics.add(sample["metric"])
                 done += sample["value"] * (sample["metric"] == "completion_rate")
             process.terminate()
             assert process.wait(PATIENCE) == 0
@@ -260,8 +260,8 @@ def test_the_page_and_its_pictures_agree_with_the_kept_run() -> None:
     assert with_parts(page, queues_page.parts(run)) == page
     for curve in queues_page.DRAWN:
         for theme in ("light", "dark"):
-            drawn = pictures.with_legend(queues_page.chart(curve, run), theme)
-            assert drawn == (pictures.IMAGES / f"queues-{curve}-{theme}.svg").read_text()
+            picture = pictures.with_legend(queues_page.chart(curve, run), theme)
+            assert picture == (pictures.IMAGES / f"queues-{curve}-{theme}.svg").read_text()
 
 
 def test_the_table_agrees_with_the_kept_samples() -> None:

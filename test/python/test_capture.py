@@ -100,12 +100,12 @@ def world(cluster: Cluster, traps: str, edition_name: str, tmp_path: Path) -> It
     with connect(cluster.dsn) as admin:
         admin.execute(f"CREATE DATABASE {name} TEMPLATE {traps} STRATEGY file_copy".encode())
         run(admin, *database_settings(name))
-    made = World(cluster, name, tmp_path)
-    assert made.tool(SUPERUSER, f"install --edition {edition_name}")[0] == 0
+    new_world = World(cluster, name, tmp_path)
+    assert new_world.tool(SUPERUSER, f"install --edition {edition_name}")[0] == 0
     if edition_name == "sql":
-        made.run(SUPERUSER, *(f"SELECT inorder.feed_admit('{role}')" for role in (OWNER, READER, WRITER)))
-    made.run(OWNER, "SET search_path = pg_catalog", *MAKE_TABLES.split(";"), "RESET search_path", *ENABLE)
-    yield made
+        new_world.run(SUPERUSER, *(f"SELECT inorder.feed_admit('{role}')" for role in (OWNER, READER, WRITER)))
+    new_world.run(OWNER, "SET search_path = pg_catalog", *MAKE_TABLES.split(";"), "RESET search_path", *ENABLE)
+    yield new_world
     with connect(cluster.dsn) as admin:
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
@@ -121,13 +121,13 @@ def write(world: World) -> None:
 
 
 def run_tool(world: World) -> None:
-    ended = {}
+    failures = {}
     for number, (command, roles) in enumerate(COMMANDS.items()):
         for role in roles:
             code, message = world.tool(role, command.format(p=f"{role}_{number}", r=role, d=world.database))
             if code not in ENDS.get(command, (0,)):
-                ended[command, role] = code, message
-    assert ended == {}
+                failures[command, role] = code, message
+    assert failures == {}
 
 
 def wait_for_writers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -231,8 +231,10 @@ def test_a_trigger_that_has_one_of_our_names_is_not_taken_for_ours(catalog: Conn
     ends = {}
     for name in TAKEN:
         event = "TRUNCATE" if name.endswith("truncate") else "INSERT"
-        made = f"CREATE TRIGGER {name} AFTER {event} ON app.taken FOR EACH STATEMENT EXECUTE FUNCTION app.theirs()"
-        run(catalog, "BEGIN", "SET ROLE made_stranger", made, "RESET ROLE", "SET ROLE made_owner")
+        create_trigger = (
+            f"CREATE TRIGGER {name} AFTER {event} ON app.taken FOR EACH STATEMENT EXECUTE FUNCTION app.theirs()"
+        )
+        run(catalog, "BEGIN", "SET ROLE made_stranger", create_trigger, "RESET ROLE", "SET ROLE made_owner")
         run(catalog, "REVOKE ALL ON app.taken FROM made_stranger", "SAVEPOINT s")
         ends[name] = state(catalog, ENABLE)
         if not ends[name]:
@@ -241,7 +243,8 @@ def test_a_trigger_that_has_one_of_our_names_is_not_taken_for_ours(catalog: Conn
     assert ends == dict.fromkeys(TAKEN, "")
     # feed_enable() does not first drop triggers of a partition that was added later.
     partition = "CREATE TABLE app.p_2 PARTITION OF app.p FOR VALUES IN (2)"
-    made = "CREATE TRIGGER zz_inorder_truncate AFTER TRUNCATE ON app.p_2 EXECUTE FUNCTION app.theirs()"
-    run(catalog, "BEGIN", "SET ROLE made_owner", partition, "SET ROLE made_stranger", made, "SET ROLE made_owner")
+    create_trigger = "CREATE TRIGGER zz_inorder_truncate AFTER TRUNCATE ON app.p_2 EXECUTE FUNCTION app.theirs()"
+    run(catalog, "BEGIN", "SET ROLE made_owner", partition)
+    run(catalog, "SET ROLE made_stranger", create_trigger, "SET ROLE made_owner")
     assert state(catalog, "SELECT feed_enable('app.p')") == DUPLICATE
     run(catalog, "ROLLBACK", "DROP TABLE app.taken", "DROP FUNCTION app.theirs()")

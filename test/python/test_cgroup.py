@@ -115,19 +115,19 @@ def test_a_page_cache_behind_shared_buffers(server: Installation, place: Parent)
 
 
 def test_groups_left_by_a_killed_process_are_removed(place: Parent) -> None:
-    ended = subprocess.Popen(["true"])
-    ended.wait()
+    ended_process = subprocess.Popen(["true"])
+    ended_process.wait()
     running = subprocess.Popen(["sleep", "60"])
-    left, new = (place.folder / f"{cgroup.NAME}{process.pid}" for process in (ended, running))
-    left.mkdir()
-    new.mkdir()
+    old_group, new_group = (place.folder / f"{cgroup.NAME}{process.pid}" for process in (ended_process, running))
+    old_group.mkdir()
+    new_group.mkdir()
     try:
         memory_limit(place, LEAST_BYTES).close()
-        assert not left.exists() and new.exists()
+        assert not old_group.exists() and new_group.exists()
     finally:
         running.kill()
         running.wait()
-        new.rmdir()
+        new_group.rmdir()
 
 
 def test_an_impossible_limit_is_an_error(place: Parent) -> None:

@@ -324,11 +324,11 @@ def test_rows_that_are_hidden_are_not_deleted(fresh: Connection) -> None:
         run(fresh, "GRANT SELECT ON t, t_changes TO changes_reader", "SELECT feed_grant('copy', 'changes_reader')",
             "ALTER TABLE t ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON t USING (id > 5)",
             "SET ROLE changes_reader")  # fmt: skip
-        for asked in (
+        for query in (
             read.replace("(feed_take_batch('copy', 'w', owner => 'postgres')).number", "null"),
             read,
         ):  # the read fails even without new changes
-            assert state(fresh, asked) == GROUND
+            assert state(fresh, query) == GROUND
         run(fresh, "RESET ROLE", "REVOKE SELECT ON t FROM changes_reader", "SET ROLE changes_reader")
         assert state(fresh, read) == "42501"
 
@@ -573,12 +573,12 @@ def test_only_a_permanent_table_can_be_a_log(
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
     columns = '(change uuid, id int[], op "char")'
-    made = {
+    statement = {
         "VIEW": 'CREATE VIEW l AS SELECT null::uuid AS change, null::int[] AS id, null::"char" AS op',
         "TEMP TABLE": f"CREATE TEMP TABLE l {columns}",
         "FOREIGN TABLE": f"CREATE FOREIGN TABLE l {columns} SERVER nowhere",
     }[kind]
-    run(other, PLAIN, "CREATE FOREIGN DATA WRAPPER none", "CREATE SERVER nowhere FOREIGN DATA WRAPPER none", made)
+    run(other, PLAIN, "CREATE FOREIGN DATA WRAPPER none", "CREATE SERVER nowhere FOREIGN DATA WRAPPER none", statement)
     event = "TRUNCATE" if kind == "TEMP TABLE" else "INSERT"
     run(other, f"CREATE TRIGGER zz_inorder_changes AFTER {event} ON l FOR EACH STATEMENT "
                f"EXECUTE FUNCTION public.changes_trigger('{number_of(other, 't')}')",
@@ -674,15 +674,17 @@ def test_the_trigger_of_logs_writes_nothing_into_a_dropped_column(
         assert state(fresh, "INSERT INTO x (again) VALUES (NULL)") == GROUND
 
 
-@pytest.mark.parametrize("kept", [False, True], ids=["a table of its shape", "a log"])
-def test_the_privilege_trigger_does_not_suffice_to_make_a_log(fresh: Connection, edition_name: str, kept: bool) -> None:
+@pytest.mark.parametrize("is_log", [False, True], ids=["a table of its shape", "a log"])
+def test_the_privilege_trigger_does_not_suffice_to_make_a_log(
+    fresh: Connection, edition_name: str, is_log: bool
+) -> None:
     """A role with TRIGGER on two tables of an owner must not insert rows into the table on which it lacks INSERT."""
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
     log = 'CREATE TABLE l (change uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), id int[], op "char" NOT NULL)'
-    made = ["CREATE TABLE l (id int PRIMARY KEY)", "SELECT changes_enable('l')"] if kept else [log]
-    name = "l_changes" if kept else "l"
-    run(fresh, *made, "CREATE TABLE x (id int PRIMARY KEY)")
+    statements = ["CREATE TABLE l (id int PRIMARY KEY)", "SELECT changes_enable('l')"] if is_log else [log]
+    name = "l_changes" if is_log else "l"
+    run(fresh, *statements, "CREATE TABLE x (id int PRIMARY KEY)")
     with roles(fresh, "mallory_of_logs"):
         run(fresh, "GRANT TRIGGER, INSERT ON x TO mallory_of_logs",
             f"GRANT TRIGGER ON {name} TO mallory_of_logs", "SET ROLE mallory_of_logs",

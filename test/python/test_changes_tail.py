@@ -281,8 +281,8 @@ def test_the_beginning_of_a_batch_is_saved_again(tmp_path: Path) -> None:
         batch = Batch({"transactions": "{[3,4)}"}, {"transactions": "{[0,4)}"})
         for start in ("00", "01"):
             source.begin(batch, start, Mark(0, "0" * 64))
-            kept = file.read(decode)
-            assert kept and kept.pending and kept.pending.start == start
+            saved_state = file.read(decode)
+            assert saved_state and saved_state.pending and saved_state.pending.start == start
 
 
 def test_the_view_of_a_lake(tail: Tail, fresh: Connection) -> None:

@@ -112,19 +112,19 @@ def test_an_id_that_must_show_nothing_is_an_ordered_key_with_a_mask(tmp_path: Pa
     assert "Give out uuid_mask(id, secret_key) instead of the key" in output
     assert re.search(r"Elsewhere, use random keys, at \d{2,} times the I/O", output)
     assert re.search(r"^version 7 .* chosen, given out as a mask$", output, re.MULTILINE)
-    asked = ("choose", "--rows", "1M", "--hide", "always", "--reader", "feed", "--format", "json")
-    data = json.loads(inorder(*asked, folder=tmp_path).stdout)
+    arguments = ("choose", "--rows", "1M", "--hide", "always", "--reader", "feed", "--format", "json")
+    data = json.loads(inorder(*arguments, folder=tmp_path).stdout)
     assert data["chosen"]["mask"] == "uuid_mask(id, secret_key, 8)"
 
 
 @pytest.mark.server
 def test_the_named_masks_fit_the_keys(connection: Connection) -> None:
     for kind, call in MASKED.items():
-        made = COLUMNS[kind].partition(" DEFAULT ")[2]
+        default = COLUMNS[kind].partition(" DEFAULT ")[2]
         masked = call.replace("(id,", "(k.id,").replace("secret_key", "decode(repeat('00', 16), 'hex')")
         query = f"SELECT {masked.replace('uuid_mask', 'uuid_unmask', 1).replace('k.id', masked, 1)} = k.id"
         try:
-            assert value(connection, f"{query} FROM (SELECT {made} AS id OFFSET 0) AS k") is True
+            assert value(connection, f"{query} FROM (SELECT {default} AS id OFFSET 0) AS k") is True
         except errors.FeatureNotSupported:
             pytest.skip("this server has no OpenSSL")
 
@@ -208,15 +208,15 @@ def test_the_clock_wraps_when_it_is_promised(connection: Connection) -> None:
         "SELECT floor(extract(epoch FROM clock_timestamp()) - 0.02)::bigint, "
         f"(SELECT get_byte(uuid_send({call}), 0)), floor(extract(epoch FROM clock_timestamp()))::bigint"
     )
-    seen: dict[int, set[int]] = {}
-    while len(seen) < key.blocks.wrap_seconds + 2:
+    prefixes_of: dict[int, set[int]] = {}
+    while len(prefixes_of) < key.blocks.wrap_seconds + 2:
         row = connection.execute(query.encode()).fetchone()
         assert row is not None
         first, prefix, last = (int(str(value)) for value in row)
         if first == last:
-            seen.setdefault(first, set()).add(prefix)
-    assert all(len(prefixes) == 1 for prefixes in seen.values())
-    for (one_second, prefixes), (other, later) in combinations(seen.items(), 2):
+            prefixes_of.setdefault(first, set()).add(prefix)
+    assert all(len(prefixes) == 1 for prefixes in prefixes_of.values())
+    for (one_second, prefixes), (other, later) in combinations(prefixes_of.items(), 2):
         assert (prefixes == later) == ((one_second - other) % key.blocks.wrap_seconds == 0)
 
 
@@ -234,8 +234,8 @@ def test_the_output_as_a_table(tmp_path: Path) -> None:
 
 
 def test_the_cost_of_each_kind_for_a_hundred_billion_rows(tmp_path: Path) -> None:
-    asked = ("choose", "--rows", "100e9", "--memory", "256GB", "--rate", "20000")
-    plain, explained = (inorder(*asked, *more, folder=tmp_path).stdout for more in ((), ("--explain",)))
+    arguments = ("choose", "--rows", "100e9", "--memory", "256GB", "--rate", "20000")
+    plain, explained = (inorder(*arguments, *more, folder=tmp_path).stdout for more in ((), ("--explain",)))
     assert explained.startswith(plain.rstrip("\n"))
     title, head, *table = explained.removeprefix(plain).strip().splitlines()
     assert title.startswith("6,000,000 rows between two checkpoints") and head.split()[:3] == [
@@ -246,8 +246,8 @@ def test_the_cost_of_each_kind_for_a_hundred_billion_rows(tmp_path: Path) -> Non
     assert len(table) == len(COLUMNS) and max(map(len, table)) <= 80
     (random_keys,) = [line for line in table if line.startswith("random ")]
     assert float(random_keys.split()[2]) == pytest.approx(0.999, abs=0.001)
-    whole = json.loads(inorder(*asked, "--format", "json", folder=tmp_path).stdout)
-    (data,) = [record for record in whole["others"] if record["kind"] == "random"]
+    answer = json.loads(inorder(*arguments, "--format", "json", folder=tmp_path).stdout)
+    (data,) = [record for record in answer["others"] if record["kind"] == "random"]
     assert data["images_per_row"] == pytest.approx(0.999, abs=0.001) and data["leaf_pages_touched"] > 5_000_000
 
 

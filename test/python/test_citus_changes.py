@@ -49,8 +49,8 @@ OURS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'inorder'
 
 @pytest.fixture
 def query(nodes: Nodes, events: str, tmp_path: Path) -> Iterator[Query]:
-    with query_of(nodes, events, tmp_path) as made:
-        yield made
+    with query_of(nodes, events, tmp_path) as new_query:
+        yield new_query
 
 
 def insert(coordinator: Connection, table: str, token: str) -> None:
@@ -162,18 +162,18 @@ def test_a_partition_that_is_still_written_to(nodes: Nodes, coordinator: Connect
         f"SELECT create_distributed_table('{name}', 'n', colocate_with => 'none')",
     )  # fmt: skip
     try:
-        _, whole, node = shards(coordinator, name)[0]
+        _, shard_name, node = shards(coordinator, name)[0]
         _, partition, _ = shards(coordinator, f"{name}_1")[0]
         with connect(nodes.worker(node).dsn) as worker, connect(nodes.worker(node).dsn) as other:
             run(worker, "SET citus.override_table_visibility = off")
-            assert not has_writers(worker, whole)
+            assert not has_writers(worker, shard_name)
             run(other, "SET citus.enable_manual_changes_to_shards = on", "BEGIN",
                 f"INSERT INTO {partition} VALUES ('a', 1)")  # fmt: skip
-            assert has_writers(worker, whole)
+            assert has_writers(worker, shard_name)
             run(other, "PREPARE TRANSACTION 'late'")
-            assert has_writers(worker, whole)
+            assert has_writers(worker, shard_name)
             run(other, "ROLLBACK PREPARED 'late'")
-            assert not has_writers(worker, whole)
+            assert not has_writers(worker, shard_name)
     finally:
         run(coordinator, f"DROP TABLE {name}")
 
@@ -254,10 +254,10 @@ def test_a_node_that_is_down(nodes: Nodes, coordinator: Connection, query: Query
         start(nodes.workers[0])  # in this thread: a server ends with the thread that started it
         rows = read.result()
     query.run()
-    with connect(nodes.dsn) as again:  # the session of the fixture still has connections to the stopped node
-        insert(again, query.table, "b")
+    with connect(nodes.dsn) as new_session:  # the session of the fixture still has connections to the stopped node
+        insert(new_session, query.table, "b")
         query.run()
-        assert rows < query.delivered() == stored(again, query.table)
+        assert rows < query.delivered() == stored(new_session, query.table)
 
 
 # --- growth ---------------------------------------------------------------------
@@ -267,12 +267,12 @@ def test_many_shards_that_moved(nodes: Nodes, coordinator: Connection, query: Qu
     insert(coordinator, query.table, "a")
     query.run()
     _, _, node = shards(coordinator, query.table)[0]
-    there = [place for place, shard in enumerate(shards(coordinator, query.table)) if shard[2] == node]
-    assert len(there) == 2
+    on_node = [place for place, shard in enumerate(shards(coordinator, query.table)) if shard[2] == node]
+    assert len(on_node) == 2
     arguments = (query.table, "--shards", "--position", "p", "--follow")
     with tool(nodes, tmp_path, "tail").started(*arguments, to="out") as running:
         wait_for((tmp_path / "p").exists)
-        for which in there:
+        for which in on_node:
             move(coordinator, query.table, which=which)
             query.run()
             read_until(running, b"is not readable")
@@ -280,7 +280,7 @@ def test_many_shards_that_moved(nodes: Nodes, coordinator: Connection, query: Qu
         with connect(nodes.worker(node).dsn) as worker:
             assert value(worker, OURS) == 2
             held = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessShareLock' AND relation = '{}'::regclass"
-            for which in there:
+            for which in on_node:
                 name = shards(coordinator, query.table)[which][1]
                 assert value(worker, held.format(name)) == 2
             prepare(nodes, tmp_path, query.table)

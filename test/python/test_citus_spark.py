@@ -32,8 +32,8 @@ pytestmark = MARKS
 
 @pytest.fixture
 def query(nodes: Nodes, events: str, tmp_path: Path) -> Iterator[Query]:
-    with query_of(nodes, events, tmp_path) as made:
-        yield made
+    with query_of(nodes, events, tmp_path) as new_query:
+        yield new_query
 
 
 def test_all_shards_are_one_stream(coordinator: Connection, query: Query) -> None:
@@ -155,9 +155,9 @@ def test_the_old_placement_is_kept_until_it_is_read(
 ])  # fmt: skip
 def test_other_offsets_are_refused(coordinator: Connection, query: Query, offset: Offset) -> None:
     (database,) = {position["database"] for position in query.offsets[0].values()}
-    ours = {key: position | {"database": database} for key, position in offset.items()}
+    offsets = {key: position | {"database": database} for key, position in offset.items()}
     with pytest.raises(InputError, match="that is not a shard"):
-        query.plan.next(ours, None)
+        query.plan.next(offsets, None)
     with pytest.raises(InputError, match='in the database "d"'):
         query.plan.next(offset, None)
     shard = {"id": 7, "group": 1, "low": 0, "high": 1}
@@ -189,10 +189,10 @@ def test_stress(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Pa
                 while last_offset(tmp_path).keys() != places(coordinator, events):
                     await_batch(tmp_path, batches(tmp_path), driver)
                 time.sleep(chance.random())
-    rows, there = read_to_the_end(tmp_path, stream), stored(coordinator, events)
+    rows, stored_rows = read_to_the_end(tmp_path, stream), stored(coordinator, events)
     delivered = Counter({str(n): times for (n,), times in rows.items()})
-    assert (delivered - there, there - delivered) == (Counter(), Counter())
-    assert there.total() > 100
+    assert (delivered - stored_rows, stored_rows - delivered) == (Counter(), Counter())
+    assert stored_rows.total() > 100
 
 
 @contextmanager

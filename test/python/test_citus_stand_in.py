@@ -158,8 +158,8 @@ WITHOUT_CITUS = [
 
 
 def test_the_tool_without_citus(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
-    for (command, *rest), message in WITHOUT_CITUS:
-        assert message in Tail(cluster, tmp_path, command=command)(*rest, code=2)
+    for (command, *arguments), message in WITHOUT_CITUS:
+        assert message in Tail(cluster, tmp_path, command=command)(*arguments, code=2)
         assert list(tmp_path.iterdir()) == []
 
 
@@ -234,9 +234,9 @@ def test_a_count_of_shards_that_are_moved_meanwhile(monkeypatch: pytest.MonkeyPa
     moved = [[here, other], [there, other], [there, other], [there, other]]
     for statement, total in ((SHOW, 50), (FOLD, 80)):
         assert answer(statement, list(moved), {here.key: [10], other.key: [30, 10], there.key: [40]}) == total
-    gone = [[other, here], [other, there], [other, there]]
+    moved_back = [[other, here], [other, there], [other, there]]
     for statement, total in ((SHOW, 42), (FOLD, 72)):
-        assert answer(statement, list(gone), {here.key: [], other.key: [30, 2], there.key: [40]}) == total
+        assert answer(statement, list(moved_back), {here.key: [], other.key: [30, 2], there.key: [40]}) == total
     with pytest.raises(InorderError, match="the shards of t were moved during each of 5 counts"):
         answer(FOLD, [[here], [there]] * 5, {here.key: [1] * 5, there.key: []})
 

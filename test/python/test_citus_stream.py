@@ -87,8 +87,8 @@ def insert_and_wait(nodes: Nodes, table: str, folder: Path, token: str) -> None:
     insert = f"INSERT INTO {table} (tenant, n) SELECT g, %s || g FROM generate_series(1, 100) AS g"
     with connect(nodes.dsn) as connection:
         connection.execute(insert.encode(), [token])
-        there = stored(connection, table)
-    wait_for(lambda: delivered(folder) == there)
+        stored_rows = stored(connection, table)
+    wait_for(lambda: delivered(folder) == stored_rows)
 
 
 def test_commands_and_formats(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
@@ -287,9 +287,9 @@ def test_stress(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Pa
                 wait_until_read(coordinator, events, tmp_path, running)
                 running.kill()
     tail.appended(events, "--shards", "--position", "p")
-    rows, there = delivered(tmp_path), stored(coordinator, events)
-    assert (rows - there, there - rows) == (Counter(), Counter())
-    assert sum(there.values()) > 100
+    rows, stored_rows = delivered(tmp_path), stored(coordinator, events)
+    assert (rows - stored_rows, stored_rows - rows) == (Counter(), Counter())
+    assert sum(stored_rows.values()) > 100
 
 
 def wait_until_read(coordinator: Connection, table: str, folder: Path, running: preloaded.Run) -> None:
@@ -298,8 +298,8 @@ def wait_until_read(coordinator: Connection, table: str, folder: Path, running: 
 
     def is_there() -> bool:
         assert running.poll() is None, running.stderr and running.stderr.read()
-        kept = json.loads((folder / "p").read_text())["shards"]
-        return {(entry["id"], entry["host"]) for entry in kept} == places
+        saved_shards = json.loads((folder / "p").read_text())["shards"]
+        return {(entry["id"], entry["host"]) for entry in saved_shards} == places
 
     wait_for(is_there)
     assert {number for number, _, _ in shards(coordinator, table)} == now

@@ -194,9 +194,9 @@ def test_an_interrupted_demo_can_be_resumed(rows: int) -> None:
     """
     for settings in ((1, 1, 1), (MOST_SECONDS, MOST_ROUNDS, MOST_READING)):
         for plan in plans(rows, *settings):
-            kept = type(plan).read(plan.as_dict())
-            kept.require_allowed(own=False)
-            assert kept == plan
+            saved_plan = type(plan).read(plan.as_dict())
+            saved_plan.require_allowed(own=False)
+            assert saved_plan == plan
 
 
 DEMO_FILES = ["inorder-demo-reader.jsonl", "inorder-demo.jsonl", "inorder-report.html"]
@@ -208,8 +208,8 @@ def test_a_small_demo_from_start_to_end(
 ) -> None:
     """A measurement has a number of inserts instead of a second, during which it would use all processors."""
     monkeypatch.setattr("inorder.commands.demo.InsertPlan", partial(InsertPlan, inserts=1000))
-    for name, there in surroundings(server, shared_folder).items():
-        monkeypatch.setenv(name, there)
+    for name, setting in surroundings(server, shared_folder).items():
+        monkeypatch.setenv(name, setting)
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.chdir(tmp_path)
     # Writers and readers use all CPU time that they get: on one core they use half as much.
@@ -234,8 +234,8 @@ def test_a_small_demo_from_start_to_end(
     assert result.server["settings"]["shared_buffers"] == "4096 8kB"
     assert list(shared_folder.iterdir()) == []
 
-    again = inorder("lab", "report", "inorder-demo.jsonl", "--format", "csv", folder=tmp_path)
-    tables = Counter(row["table"] for row in csv.DictReader(StringIO(again.stdout)))
+    report = inorder("lab", "report", "inorder-demo.jsonl", "--format", "csv", folder=tmp_path)
+    tables = Counter(row["table"] for row in csv.DictReader(StringIO(report.stdout)))
     # Rows of a table: six kinds of key for each size, their details, and the model.
     assert sorted(tables.values()) == [6] * 6
     page = (tmp_path / "inorder-report.html").read_text()

@@ -39,9 +39,9 @@ BATCH = "SELECT number FROM feed_batches WHERE dead_since IS NULL"
 
 @pytest.fixture
 def shop(cluster: Cluster, edition_name: str, request: pytest.FixtureRequest) -> Iterator[Shop]:
-    made = Shop(cluster, request.getfixturevalue({"c": "template", "sql": "sql_template"}[edition_name]))
-    yield made
-    made.close()
+    new_shop = Shop(cluster, request.getfixturevalue({"c": "template", "sql": "sql_template"}[edition_name]))
+    yield new_shop
+    new_shop.close()
 
 
 @pytest.fixture
@@ -85,9 +85,9 @@ def test_several_consumers(shop: Shop, key: str | None, tmp_path: Path) -> None:
             with shop.sink.transaction():
                 shop.sink.execute("LOCK TABLE batches IN SHARE MODE")
                 wait_for(lambda: shop.waiting("mail"))
-                (gone,) = (worker for worker in workers if worker.command[-1] == holder(shop))
-                gone.kill()
-                gone.start()  # started under the same name, the worker gets its batch again
+                (killed_worker,) = (worker for worker in workers if worker.command[-1] == holder(shop))
+                killed_worker.kill()
+                killed_worker.start()  # started under the same name, the worker gets its batch again
                 shop.end_sessions(shop.waiting("mail"))
             shop.wait_for_more()
         # A batch that was stored, but whose answer was lost, comes again.
@@ -239,14 +239,14 @@ def check_the_end(shop: Shop, consumer: Consumer, dead: str, refused: list[str])
 def test_a_worker_that_waits_holds_nothing(shop: Shop) -> None:
     """The waiting transaction has no ID, hence no lock on the feed. The wait ends as soon as there are rows."""
     with connect(f"{shop.cluster.dsn} dbname=shop") as worker, ThreadPoolExecutor(1) as pool:
-        taken = pool.submit(lambda: worker.execute("CALL take_batch('one')").fetchall())
+        waiting = pool.submit(lambda: worker.execute("CALL take_batch('one')").fetchall())
         state = (
             "SELECT backend_xid FROM pg_stat_activity WHERE pid = %s AND query LIKE 'CALL%%' AND state = 'active' "
             "AND wait_event_type IN ('Extension', 'Timeout')"  # in feed_wait(), after it has looked for rows
         )
         wait_for(lambda: shop.source.execute(state.encode(), [worker.info.backend_pid]).fetchall() == [(None,)])
         (key,) = shop.insert(shop.source, ["new"])
-        assert taken.result(PATIENCE) == [(None,) * 5]
+        assert waiting.result(PATIENCE) == [(None,) * 5]
         ((batch, token, rows, tries, label),) = worker.execute("CALL take_batch('one')")
         assert (tries, label) == (1, f"batch {batch}, try 1 of 5, 1 rows")
         assert json.loads(str(rows)) == [{"id": key, "body": "new"}]
@@ -273,8 +273,8 @@ def test_a_batch_that_cannot_be_read_is_dead(shop: Shop) -> None:
     shop.insert(shop.source, ["new"])
     ((batch, token, *_),) = shop.source.execute("CALL take_batch('one')")
     shop.source.execute("SELECT end_batch(%s, %s, '')", [batch, token])
-    seen = b"SELECT tries, reason, dead_since IS NULL, lease_end > failed FROM feed_batches ORDER BY number"
-    assert shop.source.execute(seen).fetchall() == [(5, None, False, None), (1, "", True, True)]
+    query = b"SELECT tries, reason, dead_since IS NULL, lease_end > failed FROM feed_batches ORDER BY number"
+    assert shop.source.execute(query).fetchall() == [(5, None, False, None), (1, "", True, True)]
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("[cC]onsumer*")), ids=lambda path: path.name)

@@ -113,9 +113,9 @@ def test_a_run_that_follows_continues(clocked: Cluster, timed: str, clock: SetCl
         if waits is not None:
             wait_for(lambda: admin.execute(WAITS, [waits]).fetchone() == (True,))
         clock.set(-3600)
-        seen = lines()
+        lines_before = lines()
         insert(admin, 1, 2)
-        wait_for(lambda: lines() > seen)
+        wait_for(lambda: lines() > lines_before)
 
 
 def test_an_interrupt_does_not_cut_off_the_start_of_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:

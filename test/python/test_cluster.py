@@ -112,10 +112,10 @@ def test_an_interrupt_during_shutdown_is_not_replaced_by_an_error(
         wait = process.wait
 
         def interrupted(seconds: float | None = None) -> int:
-            ended = wait(seconds)
+            code = wait(seconds)
             if seconds is not None:
                 raise KeyboardInterrupt
-            return ended
+            return code
 
         monkeypatch.setattr(process, "wait", interrupted)
         cluster.stop()
@@ -307,8 +307,8 @@ def test_memory_does_not_support_direct_io() -> None:
 
 
 def test_a_server_that_crashes_shows_its_log(server: Installation) -> None:
-    seen = r"ended unexpectedly(?s:.*)terminated by signal 9"
-    with pytest.raises(InorderError, match=seen), Cluster(server) as cluster:
+    message = r"ended unexpectedly(?s:.*)terminated by signal 9"
+    with pytest.raises(InorderError, match=message), Cluster(server) as cluster:
         cluster.start()
         with connect(cluster.dsn) as connection:
             pid = connection.info.backend_pid

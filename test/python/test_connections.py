@@ -41,14 +41,14 @@ DRIVERS = {"psycopg2", "asyncpg", "pg8000", "sqlalchemy", "psycopg_pool", "aiopg
 
 def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
     """The calls in a module, each with the name of the function that contains it."""
-    rest = [(tree, "")]
-    while rest:
-        above, function = rest.pop()
+    pending = [(tree, "")]
+    while pending:
+        above, function = pending.pop()
         for node in ast.iter_child_nodes(above):
             if isinstance(node, ast.Call):
                 yield function, node
             inside = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else function
-            rest.append((node, inside))
+            pending.append((node, inside))
 
 
 @cache

@@ -65,14 +65,14 @@ def test_a_role_that_may_not_read_is_told_which_statement_lets_it(
     count: Tail, cluster: Cluster, fresh: Connection
 ) -> None:
     count("start", "events")
-    there = ("show", "events", "--dsn", f"{cluster.dsn} dbname={fresh.info.dbname} user=inorder_looker")
+    arguments = ("show", "events", "--dsn", f"{cluster.dsn} dbname={fresh.info.dbname} user=inorder_looker")
     fresh.execute("CREATE ROLE inorder_looker LOGIN")
     try:
-        refused = count(*there, code=2)
+        refused = count(*arguments, code=2)
         granted = refused.rpartition("HINT:  ")[2].strip()
         assert granted == "GRANT SELECT ON public.events TO the role."
         fresh.execute(granted.removesuffix("the role.").encode() + b"inorder_looker")
-        assert count(*there) == "0\n"
+        assert count(*arguments) == "0\n"
     finally:
         fresh.execute("DROP OWNED BY inorder_looker")
         fresh.execute("DROP ROLE inorder_looker")

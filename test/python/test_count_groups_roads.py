@@ -82,13 +82,13 @@ def test_a_partition_whose_detachment_does_not_end(fresh: Connection, other: Con
     other.prepare_threshold = None  # a plan made with the older snapshot would keep the partition
     run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM orders")
     assert difference(other) == []
-    with connect(fresh.info.dsn) as detaching, blocked(refusal, detaching, detach) as ended:
+    with connect(fresh.info.dsn) as detaching, blocked(refusal, detaching, detach) as detachment:
         for statement in (*writes, FOLD, *writes[1:], "SET enable_seqscan = on"):
             run(fresh, statement)
             assert difference(fresh) == [], statement
             assert difference(other) == [], statement
         fresh.execute("SELECT pg_cancel_backend(%s)", [detaching.info.backend_pid])
-        assert ended.result() == "57014"
+        assert detachment.result() == "57014"
     for statement in (FOLD, "INSERT INTO orders VALUES (501, 'high')", "DELETE FROM low WHERE id < 5", FOLD):
         run(fresh, statement)
         assert difference(fresh) == difference(other) == [], statement

@@ -186,9 +186,9 @@ def test_a_process_that_runs_is_waited_for(cluster: Cluster) -> None:
 def test_sessions_that_still_end_are_waited_for(cluster: Cluster, connection: Connection) -> None:
     assert cluster.process is not None
     earlier = connect(cluster.dsn)
-    ended = partial(ended_cpu, cluster.process.pid, connection)
+    read_cpu = partial(ended_cpu, cluster.process.pid, connection)
     earlier.close()
-    before = ended()
+    before = read_cpu()
     session = connect(cluster.dsn)
     process = session.info.backend_pid
     session.execute(WORK)
@@ -196,7 +196,7 @@ def test_sessions_that_still_end_are_waited_for(cluster: Cluster, connection: Co
     os.kill(process, signal.SIGSTOP)  # keep the process from ending
     session.close()
     with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(ended)
+        reading = pool.submit(read_cpu)
         time.sleep(0.3)
         waited = not reading.done()
         os.kill(process, signal.SIGCONT)

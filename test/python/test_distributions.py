@@ -78,8 +78,8 @@ def test_the_wheel_has_the_tool_its_man_page_the_sql_edition_and_the_sources_of_
 
 def test_the_bytes_are_the_same_each_time(dist: Path, tmp_path: Path) -> None:
     for kind in ("wheel", "pgxn"):
-        again = made(kind, tmp_path, 0o022, "UTC")
-    assert again == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in dist.iterdir()}
+        second_build = made(kind, tmp_path, 0o022, "UTC")
+    assert second_build == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in dist.iterdir()}
 
 
 def test_times_and_modes_of_files_are_those_of_the_commit(dist: Path) -> None:

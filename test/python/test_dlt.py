@@ -175,14 +175,14 @@ def test_the_number_of_batches_of_a_run_is_limited(cluster: Cluster, fresh: Conn
     reader, arrow = source.Reader(dsn, "events"), source.ArrowReader("")
     state: dict[str, object] = {}
     first = [n for rows in source.batches(reader, arrow, state, "beginning", 4, 2) for n in rows["n"].to_pylist()]
-    rest = []
+    later_rows = []
     for rows in source.batches(reader, arrow, state, "beginning", 4, None):
-        rest += rows["n"].to_pylist()
-        if len(rest) < 5:  # bounds the inserts, in case the loop would follow new rows without end
+        later_rows += rows["n"].to_pylist()
+        if len(later_rows) < 5:  # bounds the inserts, in case the loop would follow new rows without end
             insert(fresh, 1, 100)
     arrow.close()
     reader.close()
-    assert (first, rest) == (list(range(1, 9)), [9, 10])
+    assert (first, later_rows) == (list(range(1, 9)), [9, 10])
     with pytest.raises(InputError, match='belongs to the database "other", and this is "tail"'):
         next(source.batches(source.Reader(dsn, "events"), arrow, {"database": "other"}, "now", 4, 1))
 

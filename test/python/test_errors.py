@@ -32,8 +32,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("PG_CONFIG", "/nowhere/pg_config")
 
     def called(arguments: Sequence[str]) -> tuple[int, str, str]:
-        kept, pipes = [os.dup(1), os.dup(2)], [os.pipe(), os.pipe()]
-        with monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+        standard_outputs, pipes = [os.dup(1), os.dup(2)], [os.pipe(), os.pipe()]
+        with monkeypatch.context() as patch, pytest.raises(SystemExit) as exit_info:
             patch.setattr(sys, "argv", ["inorder", *arguments])
             for number, name, (_, end) in zip((1, 2), ("stdout", "stderr"), pipes, strict=True):
                 os.dup2(end, number)
@@ -42,13 +42,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             try:
                 main()
             finally:
-                for number, stream, descriptor in zip((1, 2), (sys.stdout, sys.stderr), kept, strict=True):
+                for number, stream, descriptor in zip((1, 2), (sys.stdout, sys.stderr), standard_outputs, strict=True):
                     stream.close()
                     os.dup2(descriptor, number)
                     os.close(descriptor)
         with open(pipes[0][0]) as out, open(pipes[1][0]) as err:
-            assert isinstance(ended.value.code, int)
-            return ended.value.code, out.read(), err.read()
+            assert isinstance(exit_info.value.code, int)
+            return exit_info.value.code, out.read(), err.read()
 
     return called
 
@@ -57,11 +57,11 @@ def faults(
     run: Run, arguments: Sequence[str], words: str, code: int = 2, without: str = "Usage:", pattern: str = ""
 ) -> list[str]:
     """The rules for error messages that are broken when the tool refuses these arguments."""
-    ended, out, err = run(arguments)
+    exit_code, out, err = run(arguments)
     first, *more = err.splitlines() or [""]
     typed = re.split("[ =()]", " ".join(arguments[-2:]))
     rules = {
-        f"exit code {code}": ended == code,
+        f"exit code {code}": exit_code == code,
         "nothing on standard output": out == "",
         "no file": [*Path().iterdir()] == [],
         "the form of every message": first.startswith("inorder: ")

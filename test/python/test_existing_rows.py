@@ -76,11 +76,11 @@ def test_existing_rows_are_counted_taken_and_split(old: Connection, request: pyt
     run(old, "SELECT feed_create('f', 'old')")
     delivered, workers = list[int](), 0
     take = f"SELECT number, token FROM feed_take_batch('f', 'w', {PIECE}) WHERE number IS NOT NULL"
-    while taken := old.execute(take.encode()).fetchone():
+    while batch := old.execute(take.encode()).fetchone():
         delivered += [
-            n for (n,) in old.execute("SELECT n FROM feed_batch_rows('f', %s, null::old)", taken[:1]).fetchall()
+            n for (n,) in old.execute("SELECT n FROM feed_batch_rows('f', %s, null::old)", batch[:1]).fetchall()
         ]
-        run(old, f"SELECT feed_finish_batch('f', {taken[0]}, {taken[1]})")
+        run(old, f"SELECT feed_finish_batch('f', {batch[0]}, {batch[1]})")
         workers += 1
     assert sorted(delivered) == [*range(end)] and (workers > OLD // PIECE or "no key" in request.node.name)
     split = """SELECT r.n FROM reader_split('old', reader_next_batch('old', reader_start('old')), 3) AS p

@@ -142,9 +142,9 @@ def test_every_setting_is_read_from_the_file_as_it_was_typed(name: str, tmp_path
                 assert plan_given(kind.Plan, "", False, typed) == plan
             assert setting.type.read(setting.type.show(value), option) == value
             save(empty_result(kind, plan), tmp_path / "r.jsonl")
-            again = kind.plan_in(load(tmp_path / "r.jsonl"))
-            again.require_allowed(own=False)
-            assert again == (plan if setting.kept else kind.Plan()), (option, text)
+            saved_plan = kind.plan_in(load(tmp_path / "r.jsonl"))
+            saved_plan.require_allowed(own=False)
+            assert saved_plan == (plan if setting.kept else kind.Plan()), (option, text)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -159,12 +159,12 @@ def test_on_the_users_own_server(name: str) -> None:
             assert getattr(able.plan, field) == getattr(FULLY, setting.capability)
     assert len(able.notes) == len(set(able.notes))
     try:
-        less = kind.adapt(plan, BARE)
+        bare = kind.adapt(plan, BARE)
     except InputError as error:
         assert "app" in str(error) or "20" in str(error) or "17" in str(error)
     else:
-        assert set(less.notes) - set(able.notes)
-        assert kind.adapt(less.plan, BARE).plan == less.plan
+        assert set(bare.notes) - set(able.notes)
+        assert kind.adapt(bare.plan, BARE).plan == bare.plan
     with pytest.raises(InputError, match="sessions"):
         kind.adapt(plan, replace(FULLY, free_sessions=2))
 
@@ -178,9 +178,9 @@ def test_an_experiment_makes_the_recorded_measurements(name: str) -> None:
     result = replay.run(emptied(source(name)))
     assert result.complete and keys(result) == keys(source(name)) and replay.closed == 1
     assert replay.progress.announced == replay.progress.finished > 0
-    again = Replay(kind_of(name), source(name))
-    again.run(emptied(source(name)))
-    assert again.asked == replay.asked
+    second_replay = Replay(kind_of(name), source(name))
+    second_replay.run(emptied(source(name)))
+    assert second_replay.asked == replay.asked
 
 
 def test_the_steps_of_a_kind_come_one_after_the_other() -> None:
@@ -225,12 +225,12 @@ def test_a_run_that_is_interrupted_anywhere_is_resumed(name: str) -> None:
         first = Replay(kind_of(name), source(name), stop_before=stop)
         partial = first.run(emptied(source(name)))
         assert partial.complete == (stop >= total) and first.closed == 1
-        kept = {key for key in keys(partial)}
+        kept_keys = {key for key in keys(partial)}
         second = Replay(kind_of(name), source(name))
-        whole = second.run(partial)
-        assert whole.complete and keys(whole) == keys(source(name))
+        result = second.run(partial)
+        assert result.complete and keys(result) == keys(source(name))
         assert second.progress.announced == second.progress.finished
-        check_whole_rounds(name, kept, second.asked)
+        check_whole_rounds(name, kept_keys, second.asked)
 
 
 @pytest.mark.parametrize(("name", "field"), [("uuid_v1", "file"), ("insert", "tablespace")])
@@ -249,17 +249,17 @@ def whole_run(name: str) -> list[Key]:
     return replay.asked
 
 
-def check_whole_rounds(name: str, kept: set[Key], asked: list[Key]) -> None:
+def check_whole_rounds(name: str, kept_keys: set[Key], asked_keys: list[Key]) -> None:
     replay = Replay(kind_of(name), source(name))
-    again = Counter(asked)
+    amounts = Counter(asked_keys)
     for stage in replay.experiment().stages():
         for number in stage.numbers:
             turns = [{(p.step, p.kind, p.rows, number) for p in turn.places} for turn in stage.turns(number)]
             for places in [set[Key]().union(*turns)] if stage.whole else turns:
                 if not stage.redone and number > 0:
-                    assert places <= kept or not kept & places or places <= set(asked)
-                    assert not places <= kept or not places & set(asked)
-    assert max(again.values(), default=0) <= 1
+                    assert places <= kept_keys or not kept_keys & places or places <= set(asked_keys)
+                    assert not places <= kept_keys or not places & set(asked_keys)
+    assert max(amounts.values(), default=0) <= 1
 
 
 # --- reports ------------------------------------------------------------------
@@ -267,10 +267,10 @@ def check_whole_rounds(name: str, kept: set[Key], asked: list[Key]) -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_any_part_of_a_result_has_a_report(name: str) -> None:
-    whole = source(name)
-    counts = {0, 1, len(whole.runs) * 3 // 7} | ({2, len(whole.runs) - 1} if LONG_RUN else set())
+    result = source(name)
+    counts = {0, 1, len(result.runs) * 3 // 7} | ({2, len(result.runs) - 1} if LONG_RUN else set())
     for count in sorted(counts):
-        partial = replace(whole, runs=whole.runs[:count], complete=False)
+        partial = replace(result, runs=result.runs[:count], complete=False)
         sections = report_of(partial).sections(partial)
         assert len({section.name for section in sections}) == len(sections)
         assert all(len(row) == len(section.columns) for section in sections for row in section.shown())
@@ -297,8 +297,8 @@ def test_every_format_has_the_same_data_and_a_terminal_all_of_it(name: str) -> N
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_one_round_claims_no_difference(name: str) -> None:
-    whole = source(name)
-    single = replace(whole, runs=[run for run in whole.runs if run.round == 1])
+    result = source(name)
+    single = replace(result, runs=[run for run in result.runs if run.round == 1])
     for verdict in report_of(single).verdicts(single):
         sure = "exact" in verdict.sure or "was checked" in verdict.sure
         assert sure or verdict.answer in ("Not decided", "Yes", "Not seen") or verdict.answer.endswith(" ns")

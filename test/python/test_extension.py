@@ -66,10 +66,10 @@ def pg_config(bare: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     """The pg_config of a server for which the tests have compiled all objects before, except one."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    kept, name = building.build_folder(bare.original, ROOT), bare.original.compiler.split()[0]
-    with building.locked(kept):
-        building.run_make(bare.original, ROOT / "Makefile", kept)
-    (folder / name).write_text(COMPILER.format(compiled=COMPILED, kept=kept, compiler=shutil.which(name)))
+    build_folder, name = building.build_folder(bare.original, ROOT), bare.original.compiler.split()[0]
+    with building.locked(build_folder):
+        building.run_make(bare.original, ROOT / "Makefile", build_folder)
+    (folder / name).write_text(COMPILER.format(compiled=COMPILED, kept=build_folder, compiler=shutil.which(name)))
     (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     return str(pg_config_of(bare.server, bare.original, folder))
@@ -106,18 +106,19 @@ def test_the_extension_is_built_installed_used_and_removed(bare: Cluster, pg_con
     assert installed_below(bare.folder / "server") == before | new
     assert psql(bare, REMOVAL) == printed(REMOVAL)
 
-    asked = inorder(*uninstall, "--dsn", "host=/nowhere", folder=tmp_path)
-    assert asked.returncode == 2 and installed_below(bare.folder / "server") == before | new
+    refused = inorder(*uninstall, "--dsn", "host=/nowhere", folder=tmp_path)
+    assert refused.returncode == 2 and installed_below(bare.folder / "server") == before | new
     assert (
-        "cannot determine whether a database uses the library: " in asked.stderr and "HINT: Use --yes." in asked.stderr
+        "cannot determine whether a database uses the library: " in refused.stderr
+        and "HINT: Use --yes." in refused.stderr
     )
     removed = inorder(*uninstall, "--yes", "--dsn", bare.dsn, folder=tmp_path)
     assert (removed.returncode, removed.stderr) == (0, "") and {
         Path(line) for line in removed.stdout.splitlines()
     } == new
     assert installed_below(bare.folder / "server") == before
-    again = inorder(*uninstall, "--yes", folder=tmp_path)
-    assert again.returncode == 2 and "is not installed" in again.stderr
+    repeated = inorder(*uninstall, "--yes", folder=tmp_path)
+    assert repeated.returncode == 2 and "is not installed" in repeated.stderr
 
 
 @pytest.fixture

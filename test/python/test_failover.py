@@ -63,9 +63,9 @@ def take(connection: Connection, feed: str, rows: int | None = None) -> tuple[in
     return number, [n for (n,) in fetched]
 
 
-def bare(kept: str) -> str:
+def bare(position: str) -> str:
     """A position or a batch without the server that it comes from."""
-    return json.dumps(json.loads(kept) | {"origin": None})
+    return json.dumps(json.loads(position) | {"origin": None})
 
 
 def unknown(connection: Connection, feed: str, number: int) -> None:
@@ -73,12 +73,12 @@ def unknown(connection: Connection, feed: str, number: int) -> None:
         connection.execute("SELECT feed_finish_batch(%s, %s, 1)", [feed, number])
 
 
-def drained(connection: Connection, feed: str, seen: set[int]) -> list[object]:
+def drained(connection: Connection, feed: str, seen_numbers: set[int]) -> list[object]:
     delivered: list[object] = []
     last = 0
     while value(connection, NEXT, feed, 2) is not None:
         number, rows = take(connection, feed, 2)
-        assert number not in seen, f"{feed}: {number} was another batch before"
+        assert number not in seen_numbers, f"{feed}: {number} was another batch before"
         assert number == last + 1 or last == 0
         last = number
         delivered += rows
@@ -94,10 +94,10 @@ def test_numbers_of_batches_are_not_used_again(pair: Pair) -> None:
     assert take(pair.old, "pending", 2) == (2, [2, 3])
     pair.cut_off()
     # The numbers of the batches that the sink of each feed has received.
-    seen = {feed: {1} for feed in ("f", "untouched", "pending", "both")}
+    seen_numbers = {feed: {1} for feed in ("f", "untouched", "pending", "both")}
     assert value(pair.old, FINISH, "pending", 2) is True
     insert(pair.old, 101, 102)
-    for feed, numbers in seen.items():
+    for feed, numbers in seen_numbers.items():
         for _ in range(2):
             number, rows = take(pair.old, feed, 1)
             numbers.add(number)
@@ -110,11 +110,11 @@ def test_numbers_of_batches_are_not_used_again(pair: Pair) -> None:
     assert take(pair.new, "pending") == (2, [2, 3])
     assert value(pair.new, FINISH, "pending", 2) is True
     assert [n for (n,) in pair.new.execute("SELECT n FROM feed_read('both', null::events, 1)")] == [2]
-    for feed, left in (("f", [2, 3, 4, 5, 6, 7]), ("untouched", [1, 2, 3, 4, 5, 6, 7]), ("pending", [4, 5, 6, 7]),
+    for feed, left_rows in (("f", [2, 3, 4, 5, 6, 7]), ("untouched", [1, 2, 3, 4, 5, 6, 7]), ("pending", [4, 5, 6, 7]),
                        ("both", [3, 4, 5, 6, 7])):  # fmt: skip
-        for number in seen[feed] - {1, 2}:
+        for number in seen_numbers[feed] - {1, 2}:
             unknown(pair.new, feed, number)
-        assert drained(pair.new, feed, seen[feed]) == left, feed
+        assert drained(pair.new, feed, seen_numbers[feed]) == left_rows, feed
     pair.new.execute("SELECT feed_create('later', 'events')")
     assert value(pair.new, NEXT, "later", 1) == 1
 
@@ -155,62 +155,62 @@ def test_workers_across_a_promotion(pair: Pair, shares: int | None) -> None:
     pair.old.execute("ALTER TABLE events ALTER n SET NOT NULL")
     pair.old.execute(f"SELECT feed_create('w', 'events'{divided})".encode())
     insert(pair.old, *range(1, 9))
-    kept = {worker: given(pair.old, "w", worker) for worker in ("a", "b")}
+    batches = {worker: given(pair.old, "w", worker) for worker in ("a", "b")}
     pair.cut_off()
     # The standby does not receive these changes: one batch is finished, one is returned and finished by another worker,
     # and two are new.
-    assert value(pair.old, DONE, "w", *kept["a"][:2]) is True
-    pair.old.execute("SELECT feed_fail_batch('w', %s, %s, 'no')", kept["b"][:2])
-    again = given(pair.old, "w", "c")
-    assert (again[0], again[2]) == (kept["b"][0], kept["b"][2]) and value(pair.old, DONE, "w", *again[:2]) is True
+    assert value(pair.old, DONE, "w", *batches["a"][:2]) is True
+    pair.old.execute("SELECT feed_fail_batch('w', %s, %s, 'no')", batches["b"][:2])
+    returned = given(pair.old, "w", "c")
+    assert returned[::2] == batches["b"][::2] and value(pair.old, DONE, "w", *returned[:2]) is True
     insert(pair.old, 101, 102, 103, 104)
     lost = [given(pair.old, "w", worker) for worker in ("a", "b")]
     pair.standby.promote()
     insert(pair.new, 9, 10)
     assert all(rows for *_, rows in lost) and {number for number, *_ in lost}.isdisjoint({1, 2})
-    for number, token, _ in [*lost, again]:
+    for number, token, _ in [*lost, returned]:
         with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
             pair.new.execute(DONE.encode(), ["w", number, token])
     # A worker that asks under its former name gets its batch at once, with the same rows.
-    taken = given(pair.new, "w", "a")
-    assert taken[0] == kept["a"][0] and taken[2] == kept["a"][2] and taken[1] != kept["a"][1]
+    batch = given(pair.new, "w", "a")
+    assert batch[0] == batches["a"][0] and batch[2] == batches["a"][2] and batch[1] != batches["a"][1]
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
-        pair.new.execute(DONE.encode(), ["w", *kept["a"][:2]])
-    assert value(pair.new, DONE, "w", *taken[:2]) is True
-    assert value(pair.new, DONE, "w", *kept["b"][:2]) is True, "the worker that had it, with its token"
-    rest: list[int] = []
+        pair.new.execute(DONE.encode(), ["w", *batches["a"][:2]])
+    assert value(pair.new, DONE, "w", *batch[:2]) is True
+    assert value(pair.new, DONE, "w", *batches["b"][:2]) is True, "the worker that had it, with its token"
+    rest_of_rows: list[int] = []
     while value(pair.new, "SELECT number IS NULL FROM feed_take_batch('w', 'e', 2)") is False:
         number, token, rows = given(pair.new, "w", "e")
         assert number > 1 << 40, "another number than any before"
         assert value(pair.new, DONE, "w", number, token) is True
-        rest += rows
-    seen = [*kept["a"][2], *kept["b"][2]]
-    assert sorted(rest) == [n for n in range(1, 11) if n not in seen]
+        rest_of_rows += rows
+    finished_rows = [*batches["a"][2], *batches["b"][2]]
+    assert sorted(rest_of_rows) == [n for n in range(1, 11) if n not in finished_rows]
 
 
 def test_a_second_promotion(pair: Pair) -> None:
-    seen, positions = set[int](), list[str]()
+    seen_numbers, positions = set[int](), list[str]()
     begin = "SELECT reader_advance(p, reader_next_batch('events', p))::text FROM reader_start('events') AS p"
     insert(pair.old, 1)
-    seen.add(take(pair.old, "f")[0])
+    seen_numbers.add(take(pair.old, "f")[0])
     positions.append(str(value(pair.old, begin)))
     pair.cut_off()
     pair.standby.promote()
     assert take(pair.new, "f") == (1, [1]) and value(pair.new, FINISH, "f", 1) is True
     insert(pair.new, 2, 3)
-    kept = take(pair.new, "f", 1)
+    batch = take(pair.new, "f", 1)
     positions.append(str(value(pair.new, begin)))
     with Standby(pair.standby) as third:
         third.start(SETTINGS)
         with connect(third.dsn) as last:
             Pair(pair.standby, third, pair.new, last).cut_off()
-            assert value(pair.new, FINISH, "f", kept[0]) is True
+            assert value(pair.new, FINISH, "f", batch[0]) is True
             insert(pair.new, 101)
-            seen |= {kept[0], take(pair.new, "f", 1)[0]}
+            seen_numbers |= {batch[0], take(pair.new, "f", 1)[0]}
             third.promote()
             insert(last, 4)
-            assert take(last, "f") == kept and value(last, FINISH, "f", kept[0]) is True
-            assert drained(last, "f", seen) == [3, 4] and drained(last, "untouched", {1}) == [1, 2, 3, 4]
+            assert take(last, "f") == batch and value(last, FINISH, "f", batch[0]) is True
+            assert drained(last, "f", seen_numbers) == [3, 4] and drained(last, "untouched", {1}) == [1, 2, 3, 4]
             for position in positions:
                 with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another server or timeline"):
                     last.execute("SELECT reader_next_batch('events', %s::text::feed_position)", [position])

@@ -133,8 +133,8 @@ def test_partitions_stay_while_a_batch_needs_them(feed: Connection) -> None:
     feed.execute("INSERT INTO days (day) VALUES (1)")
     dead = let_die(feed, "one")
     feed.execute("INSERT INTO days (day) VALUES (2)")
-    taken = take(feed, "two")
-    assert (value(feed, FINISH, *taken), value(feed, passed)) == (True, None)
+    batch = take(feed, "two")
+    assert (value(feed, FINISH, *batch), value(feed, passed)) == (True, None)
     assert value(feed, "SELECT feed_finish_batch('mailer', %s)", dead) is True
     assert value(feed, passed) == ["day_1", "day_2"]
 
@@ -147,7 +147,7 @@ def test_roles_that_see_batches_workers_and_reasons(feed: Connection, cluster: C
     insert(feed, 1, 3)
     number = let_die(feed, "secret", 1)
     batch, token = take(feed, "secret", 1)
-    seen = "SELECT count(*), count(worker), count(reason) FROM feed_batches"
+    query = "SELECT count(*), count(worker), count(reason) FROM feed_batches"
     owner = str(feed.info.user)
     calls = (
         f"SELECT feed_take_batch('mailer', 'secret', 1, owner => '{owner}')",
@@ -160,7 +160,7 @@ def test_roles_that_see_batches_workers_and_reasons(feed: Connection, cluster: C
     expected = {"b_stranger": (0, 0, 0), "b_monitor": (2, 1, 0), "b_reader": (2, 1, 1), "b_grantee": (2, 1, 1)}
     for role, counts in expected.items():
         with connect(dsn_of(cluster, "mails", role)) as session:
-            assert session.execute(seen.encode()).fetchone() == counts, role
+            assert session.execute(query.encode()).fetchone() == counts, role
             if TESTED == "c":
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     session.execute(b"SELECT FROM inorder_internal.worker_batch")
@@ -179,20 +179,21 @@ def test_roles_that_see_batches_workers_and_reasons(feed: Connection, cluster: C
 def test_batches_after_a_restore(feed: Connection, cluster: Cluster, tmp_path: Path) -> None:
     insert(feed, 1, 9)
     dead, (number, token) = let_die(feed, "one", 2), take(feed, "two", 3)
-    with copied(cluster, "mails", cluster, "mails_again", "custom", tmp_path) as again:
+    with copied(cluster, "mails", cluster, "mails_again", "custom", tmp_path) as restored:
         for call in (FINISH, "SELECT feed_fail_batch('mailer', %s, %s, '')"):
             with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="was restored"):
-                again.execute(call.encode(), [number, token])
-        assert value(again, "SELECT count(*) FROM feed_batches") == 0
-        again.execute("SELECT feed_rebase('events')")
+                restored.execute(call.encode(), [number, token])
+        assert value(restored, "SELECT count(*) FROM feed_batches") == 0
+        restored.execute("SELECT feed_rebase('events')")
         with pytest.raises(psycopg.errors.InvalidParameterValue):
-            again.execute(FINISH.encode(), [number, token])
-        taken, new_token = take(again, "three")
-        assert (taken, value(again, ROWS, taken), value(again, ROWS, dead)) == (number, [3, 4, 5], [1, 2])
-        assert value(again, FINISH, taken, new_token) is True
-        later, _ = take(again, "three")
-        assert later > 1 << 40 and value(again, ROWS, later) == [6, 7, 8, 9]
-        assert value(again, "SELECT feed_finish_batch('mailer', %s)", dead) is True
+            restored.execute(FINISH.encode(), [number, token])
+        new_number, new_token = take(restored, "three")
+        assert new_number == number
+        assert (value(restored, ROWS, number), value(restored, ROWS, dead)) == ([3, 4, 5], [1, 2])
+        assert value(restored, FINISH, new_number, new_token) is True
+        later, _ = take(restored, "three")
+        assert later > 1 << 40 and value(restored, ROWS, later) == [6, 7, 8, 9]
+        assert value(restored, "SELECT feed_finish_batch('mailer', %s)", dead) is True
 
 
 def test_forged_batches_are_ignored(feed: Connection) -> None:
@@ -213,9 +214,9 @@ def test_forged_batches_are_ignored(feed: Connection) -> None:
     assert value(feed, FINISH, batch, token) is True
     for number in (batch + 1, batch + 2):
         insert(feed, 5, 5)
-        taken = take(feed, "two", 2)
-        assert taken[0] == number
-        assert value(feed, FINISH, *taken) is True
+        next_batch = take(feed, "two", 2)
+        assert next_batch[0] == number
+        assert value(feed, FINISH, *next_batch) is True
     feed.execute("SELECT feed_seek('mailer', 'now')")
     assert value(feed, "SELECT count(*) FROM inorder_internal.worker_batch") == 0
 

@@ -56,8 +56,8 @@ def finish(connection: Connection, batch: object, token: object) -> list[int]:
 
 def rest(connection: Connection) -> list[int]:
     rows: list[int] = []
-    while (given := take(connection, "rest", 4))[0] is not None:
-        rows += finish(connection, *given)
+    while (batch := take(connection, "rest", 4))[0] is not None:
+        rows += finish(connection, *batch)
     return rows
 
 
@@ -93,8 +93,8 @@ def test_batches_that_are_cut_inside_a_transaction(fresh: Connection, key: str, 
         change_key(fresh, "id")
         assert [rows_of(fresh, batch) for batch, _ in held] == before
         held[1] = take(fresh, "w", 3)
-    taken = [row for given in held for row in finish(fresh, *given)]
-    assert sorted(taken + rest(fresh)) == ROWS
+    batch_rows = [row for held_batch in held for row in finish(fresh, *held_batch)]
+    assert sorted(batch_rows + rest(fresh)) == ROWS
     change_key(fresh, KEYS[key])
     run(fresh, "INSERT INTO t SELECT i, 100 - i FROM generate_series(21, 30) AS i")
     assert sorted(rest(fresh)) == list(range(21, 31))

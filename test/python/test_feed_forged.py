@@ -244,9 +244,9 @@ def forge(
 
 def forget(state: State) -> None:
     of_feed = "feed IN (SELECT id FROM inorder_internal.feed)"
-    kept = {"feed": "name = 'a'", "feed_state": of_feed, "worker_batch": of_feed}
-    for table in ("feed_table", "counted_table", "count_part", *kept):
-        condition = kept.get(table, "relation = 'alice.t'::regclass")
+    kept_rows = {"feed": "name = 'a'", "feed_state": of_feed, "worker_batch": of_feed}
+    for table in ("feed_table", "counted_table", "count_part", *kept_rows):
+        condition = kept_rows.get(table, "relation = 'alice.t'::regclass")
         run(state.sessions["postgres"], f"DELETE FROM inorder_internal.{table} WHERE NOT ({condition})")
 
 
@@ -277,8 +277,10 @@ def check_others(state: State, victim: str) -> None:
     for user, session in state.sessions.items():
         if user == "monitor" and IS_SQL:
             continue
-        seen = value(session, "SELECT count(*) FROM feeds WHERE name = 'a' AND owner = 'alice' AND writers IS NULL")
-        assert seen == 1, f"{victim}: {user}"
+        feeds_in_view = value(
+            session, "SELECT count(*) FROM feeds WHERE name = 'a' AND owner = 'alice' AND writers IS NULL"
+        )
+        assert feeds_in_view == 1, f"{victim}: {user}"
     alice = state.sessions["alice"]
     with alice.transaction(force_rollback=True):
         assert value(alice, "SELECT sum(n) FROM feed_read('a', null::alice.t)") == 10, victim
@@ -350,10 +352,12 @@ def test_every_name_is_quoted_and_every_name_of_the_server_has_its_schema(state:
     alice.prepare_threshold = None  # a prepared statement keeps the type of a table that is gone
     names = {letter: name(*["alice"] * (letter in "tuw"), letter + ODD) for letter in "tuwkpn"}
     table, column, order = literal(names["t"]), literal(f"p{ODD}"), literal(f"n{ODD}")
-    made, *more = ODD_TABLES[kind]
-    made = f"CREATE TABLE {{t}} (relation int DEFAULT 1, {{p}} text NOT NULL, {{n}} bigint NOT NULL, {made})"
+    definition, *more = ODD_TABLES[kind]
+    definition = (
+        f"CREATE TABLE {{t}} (relation int DEFAULT 1, {{p}} text NOT NULL, {{n}} bigint NOT NULL, {definition})"
+    )
     by = " PARTITION BY RANGE ({p})" * (kind == "partitions")
-    for statement in (made + by, "CREATE INDEX ON {t} ({n})", *more):
+    for statement in (definition + by, "CREATE INDEX ON {t} ({n})", *more):
         run(alice, statement.format(v=literal(ODD), **names))
     row, columns = f"null::{names['t']}", f"{names['t']} ({names['p']}, {NUMBER})"
     run(
@@ -413,8 +417,8 @@ def test_a_forged_position_after_a_key_of_a_table_guarded_by_hand(state: State, 
         *[f"ALTER TABLE evil.g ADD PRIMARY KEY ({name(ODD)})"] * (kind in KEPT),
     )  # fmt: skip
     described = f"ROW('evil.g', 'n', false, false, {key}, 0, true, NULL, NULL, NULL)::inorder_internal.feed_table"
-    made = f"SELECT s FROM inorder_internal.guard_statements({described}) AS s"
-    run(state.mallory, *(str(row[0]) for row in state.sessions["postgres"].execute(made.encode()).fetchall()))
+    triggers = f"SELECT s FROM inorder_internal.guard_statements({described}) AS s"
+    run(state.mallory, *(str(row[0]) for row in state.sessions["postgres"].execute(triggers.encode()).fetchall()))
     members = "(reader_start('evil.g')).members" if kind in KEPT else "NULL"
     for number, last in enumerate((low, HOSTILE)):
         after = f"ARRAY[{literal(last)}]"
@@ -423,8 +427,8 @@ def test_a_forged_position_after_a_key_of_a_table_guarded_by_hand(state: State, 
         for batch in ("NULL", pending):
             assert forge(state, "evil.g", f"'n', false, false, {key}, 0, false", position, batch, OWNER)
             user = READERS[number]
-            given = [row for call in calls("evil.g", OWNER)[: GIVE_ROWS - 2] for row in attempt(state, user, call)]
-            assert bool(given) == (kind in KEPT) or last != low, given
+            rows = [row for call in calls("evil.g", OWNER)[: GIVE_ROWS - 2] for row in attempt(state, user, call)]
+            assert bool(rows) == (kind in KEPT) or last != low, rows
             forget(state)
     run(state.mallory, "DROP TABLE evil.g")
     check_others(state, kind)

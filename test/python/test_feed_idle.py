@@ -139,9 +139,9 @@ def test_a_role_that_may_no_longer_move_a_feed(reader: Connection, fresh: Connec
     run(fresh, role.format(""))
     settle(reader, fresh, "postgres")
     run(fresh, role.format("no"))
-    seen = poll(reader, "postgres")
+    outcome = poll(reader, "postgres")
     run(fresh, "DROP OWNED BY noreader CASCADE", "DROP ROLE noreader")
-    assert seen == "42501"
+    assert outcome == "42501"
 
 
 def test_commits_of_other_workers_cause_no_search(reader: Connection, fresh: Connection) -> None:
@@ -196,8 +196,8 @@ def test_the_next_count_sees_each_change(reader: Connection, fresh: Connection, 
     settled = {count(reader) for _ in range(3)}
     for statement in change.split("; "):
         run(fresh, statement)
-    seen = count(reader)
-    assert settled == {1} and seen == (1 + expected if isinstance(expected, int) else expected)
+    next_count = count(reader)
+    assert settled == {1} and next_count == (1 + expected if isinstance(expected, int) else expected)
 
 
 @pytest.mark.parametrize("also", ["SELECT exact_count_fold('s.t')", "SELECT 1"], ids=["folded", "not folded"])
@@ -276,15 +276,15 @@ def test_a_load_that_was_rolled_back_is_read_once(fresh: Connection, kind: str) 
     index = "" if kind == "keys" else "CREATE INDEX ON load (xact)"
     partition = "CREATE TABLE part PARTITION OF load FOR VALUES IN (0)" if kind == "partitions" else ""
     lazy = f"ALTER TABLE {'part' if partition else 'load'} SET (autovacuum_enabled = off)"
-    made = [statement for statement in (LOADS[kind], index, partition, lazy) if statement]
-    run(fresh, *made, "SELECT feed_create('load', 'load')", "INSERT INTO load (n) VALUES (0)",
+    statements = [statement for statement in (LOADS[kind], index, partition, lazy) if statement]
+    run(fresh, *statements, "SELECT feed_create('load', 'load')", "INSERT INTO load (n) VALUES (0)",
             "SELECT feed_finish_batch('load', number, token) FROM feed_take_batch('load', 'w')")  # fmt: skip
-    ended = "SELECT pg_current_xact_id()"  # lets the next poll look for rows again
+    end_transaction = "SELECT pg_current_xact_id()"  # lets the next poll look for rows again
     with connect(fresh.info.dsn) as other:
-        before = [looked(session, ended)[-1] for session in (fresh, other)]
+        before = [looked(session, end_transaction)[-1] for session in (fresh, other)]
         run(fresh, "BEGIN", "INSERT INTO load (n) SELECT 0 FROM generate_series(1, 100000)", "ROLLBACK")
         first = pages(fresh, PAGES)
-        after = [looked(session, ended)[-1] for session in (fresh, other)]
+        after = [looked(session, end_transaction)[-1] for session in (fresh, other)]
     assert first > 2000
     # The planner reads up to 100 pages of the index to find the highest number.
     assert [now for now, was in zip(after, before, strict=True) if now > 2 * was + 100] == []
@@ -295,9 +295,9 @@ def test_a_load_that_was_rolled_back_is_read_once(fresh: Connection, kind: str) 
     )
 
 
-def looked(session: Connection, ended: str) -> list[int]:
+def looked(session: Connection, end_transaction: str) -> list[int]:
     looks = []
     for _ in range(3):
-        run(session, ended)
+        run(session, end_transaction)
         looks.append(pages(session, PAGES))
     return looks

@@ -121,8 +121,8 @@ def test_a_batch_of_a_table_that_was_dropped(used: Connection) -> None:
     run(used, "INSERT INTO t DEFAULT VALUES")
     number, token = one_row(used, TAKE.format("z"))
     run(used, "DROP TABLE t")
-    for given in (token, "NULL"):
-        assert state(used, f"SELECT feed_finish_batch('z', {number}, {given})", "42P01") == "42P01"
+    for batch_token in (token, "NULL"):
+        assert state(used, f"SELECT feed_finish_batch('z', {number}, {batch_token})", "42P01") == "42P01"
     assert value(used, "SELECT count(*) FROM feed_batches") == 1
 
 

@@ -231,7 +231,7 @@ def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> No
     The count leaves out functions in SQL that the server does not inline: they are reported without text.
     pg_stat_statements does not count them, either.
     """
-    seen: list[str] = []
+    messages: list[str] = []
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
     with connect(dsn) as connection, connect(dsn) as other:
         connection.execute(
@@ -240,7 +240,7 @@ def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> No
             "feed_create('ordered', 'steps', order_column => 'n'), feed_create('shared', 'steps', partition_by => 'n')"
         )
         connection.execute(EXPLAINED)
-        connection.add_notice_handler(lambda notice: seen.append(str(notice.message_primary)))
+        connection.add_notice_handler(lambda notice: messages.append(str(notice.message_primary)))
         counts = {}
         for name, (steps, _) in STEPS.items():
             for _ in range(4):
@@ -249,11 +249,11 @@ def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> No
                 if name == "poll":
                     connection.execute(b"SELECT count(*) FROM feed_read('steps', null::steps)")
                     other.execute("SELECT pg_current_xact_id()")
-                seen.clear()
+                messages.clear()
                 first = connection.execute(steps[0].encode()).fetchall()[0]
                 for step in steps[1:]:
                     connection.execute(step.format(*first).encode())
-            counts[name] = sum(re.search(r"Query Text: \S", text) is not None for text in seen) - len(steps)
+            counts[name] = sum(re.search(r"Query Text: \S", text) is not None for text in messages) - len(steps)
     assert counts["read"] > 0
     assert {name: count for name, count in counts.items() if count > STEPS[name][1]} == {}
 
@@ -263,7 +263,7 @@ def test_a_session_keeps_nothing_of_a_partition_that_is_gone(cluster: Cluster, f
     """For a function with a polymorphic argument, PL/pgSQL keeps a compiled copy for each row type."""
     run(fresh, "CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) "
                    "PARTITION BY LIST (n)", "SELECT feed_create('f', 'parts')")  # fmt: skip
-    kept = []
+    compiled = []
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as reader:
         for n in range(4):
             run(
@@ -277,9 +277,9 @@ def test_a_session_keeps_nothing_of_a_partition_that_is_gone(cluster: Cluster, f
             assert len(reader.execute(str(query).encode()).fetchall()) == 1
             run(reader, "COMMIT")
             assert value(reader, "SELECT feed_apply('f', 'SELECT count(*) FROM batch')") == 1
-            kept.append(value(reader, COMPILED))
+            compiled.append(value(reader, COMPILED))
             run(fresh, "DROP TABLE part")
-    assert kept[1] == kept[2] == kept[3]
+    assert compiled[1] == compiled[2] == compiled[3]
 
 
 def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, fresh: Connection) -> None:

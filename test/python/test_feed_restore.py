@@ -62,13 +62,13 @@ def check_rebased(connection: Connection, feed: str, table: str) -> None:
 
 
 def check_delivered(connection: Connection, feed: str, table: str, before: list[int]) -> None:
-    rest = read(connection, feed, 4)
+    rest_of_rows = read(connection, feed, 4)
     connection.execute(f"INSERT INTO {table} (n) VALUES (14)".encode())
-    rest += read(connection, feed)
-    assert sorted(before + rest) == list(range(1, 15)), feed
+    rest_of_rows += read(connection, feed)
+    assert sorted(before + rest_of_rows) == list(range(1, 15)), feed
     number = f"(SELECT unfinished_batch FROM feeds WHERE name = '{feed} steps')"
-    kept = f"SELECT array_agg(n) FROM feed_batch_rows('{feed} steps', {number}, null::{table})"
-    assert value(connection, kept) == [1, 2, 3, 4]
+    batch_rows = f"SELECT array_agg(n) FROM feed_batch_rows('{feed} steps', {number}, null::{table})"
+    assert value(connection, batch_rows) == [1, 2, 3, 4]
     assert (
         value(
             connection,
@@ -76,8 +76,8 @@ def check_delivered(connection: Connection, feed: str, table: str, before: list[
         )
         is True
     )
-    left = f"SELECT array_agg(n ORDER BY n) FROM feed_read('{feed} steps', null::{table})"
-    assert value(connection, left) == list(range(5, 15))
+    later_rows = f"SELECT array_agg(n ORDER BY n) FROM feed_read('{feed} steps', null::{table})"
+    assert value(connection, later_rows) == list(range(5, 15))
     with pytest.raises(psycopg.errors.RestrictViolation):
         connection.execute(f"DELETE FROM {table}".encode())
 
@@ -209,11 +209,13 @@ def test_an_installer_dumps_and_restores_its_own_state(
     with connect(dsn_of(young, "plain", OWNER)) as connection:
         for table in ALL.values():
             connection.execute("SELECT feed_rebase(%s)", [table])
-        kept = 2 * len(ALL) + 1  # the owner's dump does not contain the reader's feed
+        amount = 2 * len(ALL) + 1  # the owner's dump does not contain the reader's feed
         for state in ("feed", "feed_state"):
-            assert value(connection, f"SELECT count(*) FROM inorder_internal.{state}") == kept, state
-        again = "INSERT INTO inorder_internal.feed_state (feed, relation, position) SELECT feed, relation, position"
-        assert connection.execute(f"{again} FROM inorder_internal.feed_state".encode()).rowcount == 0
+            assert value(connection, f"SELECT count(*) FROM inorder_internal.{state}") == amount, state
+        insert_state = (
+            "INSERT INTO inorder_internal.feed_state (feed, relation, position) SELECT feed, relation, position"
+        )
+        assert connection.execute(f"{insert_state} FROM inorder_internal.feed_state".encode()).rowcount == 0
         for feed in KEPT:
             assert sorted(delivered[feed] + read(connection, feed)) == list(range(1, 13)), feed
         unfinished = value(connection, "SELECT number FROM feed_batches WHERE name = 'work'")

@@ -148,8 +148,8 @@ def test_a_restore_is_refused_until_it_is_accepted(
     assert len(target.execute(rebase.encode()).fetchall()) == len(ALL)
     insert(target, 13, 212)
     for feed in KEPT:
-        rest = sorted(delivered[feed] + read(target, feed))
-        assert rest == list(range(1, 213)), feed
+        rows = sorted(delivered[feed] + read(target, feed))
+        assert rows == list(range(1, 213)), feed
     # After the guard was created again, a feed still refuses an old position for the new numbers.
     target.execute("ALTER TABLE made DROP CONSTRAINT made_pkey, ADD PRIMARY KEY (n, id)")
     target.execute("SELECT feed_enable('made')")

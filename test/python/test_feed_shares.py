@@ -102,8 +102,8 @@ class Course:
             writer.session.execute("SELECT pg_current_xact_id()")  # the transaction gets its ID before the locks
             writer.began = self.clock
             return None
-        taken = set[str]().union(*(other.keys for other in self.writers if other is not writer))
-        free = [key for key in (key_of(n, self.kind) for n in range(KEYS)) if key not in taken]
+        locked_keys = set[str]().union(*(other.keys for other in self.writers if other is not writer))
+        free = [key for key in (key_of(n, self.kind) for n in range(KEYS)) if key not in locked_keys]
         for key in self.rng.sample(free, min(2, len(free))):
             writer.keys.add(key)
             for _ in range(self.rng.choice((1, 1, 3, 12))):
@@ -153,8 +153,8 @@ class Course:
         for name, other in list(self.held.items()):
             if name == worker or other.number == row[0]:
                 self.lose(self.held.pop(name), by_name=name == worker)
-        kept = [held for held in self.held.values() if held.token not in self.late]
-        assert not {key for key, _ in rows} & {key for held in kept for key, _ in held.rows}
+        held_batches = [held for held in self.held.values() if held.token not in self.late]
+        assert not {key for key, _ in rows} & {key for held in held_batches for key, _ in held.rows}
         self.held[worker] = Held(row[0], row[1], rows)
 
     def lose(self, held: Held, by_name: bool) -> None:
@@ -233,14 +233,14 @@ def divide_anew(db: Connection, batch: int) -> None:
 def processed(db: Connection, rows: dict[int, list[Any]]) -> tuple[dict[str, list[int]], list[int]]:
     done: dict[str, list[int]] = defaultdict(list)
     numbers: list[int] = []
-    taken: Any
-    while (taken := db.execute(TAKE, ["one", 4]).fetchone()) != (None, None):
-        fetched: list[Any] = db.execute(ROWS, [taken[0]]).fetchall()
-        numbers.append(taken[0])
-        assert rows.get(taken[0], fetched) == fetched
+    batch: Any
+    while (batch := db.execute(TAKE, ["one", 4]).fetchone()) != (None, None):
+        fetched: list[Any] = db.execute(ROWS, [batch[0]]).fetchall()
+        numbers.append(batch[0])
+        assert rows.get(batch[0], fetched) == fetched
         for key, version in fetched:
             done[key].append(version)
-        db.execute(FINISH, [taken[0], taken[1]])
+        db.execute(FINISH, [batch[0], batch[1]])
     return done, numbers
 
 
@@ -294,12 +294,12 @@ def test_a_worker_keeps_its_share_and_takes_the_share_of_a_worker_that_is_gone(d
     first: list[Any] = [db.execute(TAKE, [worker, 4]).fetchone() for worker in ("gone", "stays", "late")]
     assert first[2] == (None, None)  # each share has an unfinished batch, for which later batches wait
     share_of = "SELECT share FROM feed_batches WHERE number = %s"
-    other, own = (value(db, share_of, batch) for batch, _ in first[:2])
+    other_share, own_share = (value(db, share_of, batch) for batch, _ in first[:2])
     for row in first[:2]:
         db.execute(FINISH, row)
     turns = []
     for _ in range(8):
-        taken: Any = db.execute(TAKE, ["stays", 4]).fetchone()
-        turns.append(value(db, share_of, taken[0]))
-        db.execute(FINISH, taken)
-    assert turns[:3] == [own] * 3 and other in turns
+        next_batch: Any = db.execute(TAKE, ["stays", 4]).fetchone()
+        turns.append(value(db, share_of, next_batch[0]))
+        db.execute(FINISH, next_batch)
+    assert turns[:3] == [own_share] * 3 and other_share in turns

@@ -45,12 +45,12 @@ def clusters() -> Iterator[tuple[Cluster, Cluster]]:
 
 @pytest.fixture
 def pair(clusters: tuple[Cluster, Cluster]) -> Iterator[Pair]:
-    made = Pair(*clusters, f"pair_{next(NAMES)}")
+    new_pair = Pair(*clusters, f"pair_{next(NAMES)}")
     for cluster in clusters:
         with connect(cluster.dsn) as admin:
-            admin.execute(f"CREATE DATABASE {made.name} TEMPLATE template0 STRATEGY file_copy".encode())
-    yield made
-    made.drop()
+            admin.execute(f"CREATE DATABASE {new_pair.name} TEMPLATE template0 STRATEGY file_copy".encode())
+    yield new_pair
+    new_pair.drop()
 
 
 def world_of(dsn: str) -> World:

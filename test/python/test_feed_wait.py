@@ -52,8 +52,8 @@ def waits(reader: Connection, request: pytest.FixtureRequest) -> Waiting:
 @pytest.fixture
 def aside() -> Iterator[ThreadPoolExecutor]:
     """A thread for calls that wait."""
-    with ThreadPoolExecutor(1) as made:
-        yield made
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
 
 
 def until_true(waits: Waiting, aside: ThreadPoolExecutor) -> Future[int]:

@@ -123,8 +123,8 @@ def test_a_lease_behind_a_pooler(feed: Connection, cluster: Cluster, shared_fold
             for _ in range(5):
                 assert take(two, "b", 9)[0] == number + 1
                 assert take(three, "c") == (None, None)
-            again, other_token = take(three, "a")
-            assert again == number
+            same_number, other_token = take(three, "a")
+            assert same_number == number
             with pytest.raises(psycopg.errors.InvalidParameterValue):
                 first.execute(FINISH.encode(), [number, token])
             assert value(two, FINISH, number, other_token) is True
@@ -140,8 +140,8 @@ def test_a_lease_outlives_the_process(feed: Connection, cluster: Cluster) -> Non
             worker.execute("SELECT 1")
     assert take(feed, "b", 9)[0] == number + 1
     for _ in range(9):
-        with connect(feed.info.dsn) as again:  # a process with this name continues at once
-            assert take(again, "a")[0] == number
+        with connect(feed.info.dsn) as new_session:  # a process with this name continues at once
+            assert take(new_session, "a")[0] == number
     assert one_row(feed, "SELECT worker, tries FROM feed_batches ORDER BY number LIMIT 1") == ("a", 1)
     assert state(feed, f"SELECT feed_finish_batch('work', {number}, {token})") == LOST
 
@@ -149,8 +149,8 @@ def test_a_lease_outlives_the_process(feed: Connection, cluster: Cluster) -> Non
 def test_processes_of_one_name_fence_each_other(feed: Connection, other: Connection) -> None:
     insert(feed, 3)
     number, token = take(feed, "a")
-    again, other_token = take(other, "a")
-    assert again == number
+    same_number, other_token = take(other, "a")
+    assert same_number == number
     for call in ("feed_finish_batch('work', %s, %s)", "feed_renew_batch('work', %s, %s)",
                  "feed_fail_batch('work', %s, %s, 'bad')"):  # fmt: skip
         with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
@@ -202,9 +202,9 @@ def test_the_hint_says_what_became_of_the_batch(feed: Connection) -> None:
     run(feed, f"SELECT feed_fail_batch('work', {cases['The batch was returned'][0]}, t.token, 'bad') "
               "FROM inorder_internal.worker_batch AS t WHERE t.worker = 'b'")  # fmt: skip
     details = {}
-    for detail, (batch, given) in cases.items():
+    for detail, (batch, batch_token) in cases.items():
         with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
-            feed.execute(FINISH.encode(), [batch, given])
+            feed.execute(FINISH.encode(), [batch, batch_token])
         details[detail] = str(caught.value.diag.message_detail)
         assert caught.value.diag.message_hint
     assert [detail for detail in cases if detail not in details[detail]] == [], details
@@ -219,11 +219,11 @@ def test_the_same_call_in_one_transaction_is_one_call(feed: Connection) -> None:
     assert one_row(feed, "SELECT number, worker, tries, lease_end FROM feed_batches") == (number, "a", 1, lease_end)
     assert value(feed, FINISH, number, token) is True
     with feed.transaction():
-        asked = [take(feed, "a") for _ in range(3)]
-        assert len(set(asked)) == 1
-        assert value(feed, FINISH, *asked[0]) is True
-        assert take(feed, "a")[0] == asked[0][0] + 1
-    assert take(feed, "a")[1] != asked[0][1]
+        batches = [take(feed, "a") for _ in range(3)]
+        assert len(set(batches)) == 1
+        assert value(feed, FINISH, *batches[0]) is True
+        assert take(feed, "a")[0] == batches[0][0] + 1
+    assert take(feed, "a")[1] != batches[0][1]
 
 
 def test_numbers_and_tokens_are_numbers_of_json(feed: Connection) -> None:

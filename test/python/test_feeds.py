@@ -128,8 +128,8 @@ def test_a_check_for_monitoring(feeds: Tail, fresh: Connection) -> None:
     assert re.fullmatch(r'feed \w+\.say "hi": behind for up to .*\n', feeds("--check", "1m", "--out", "shown", code=3))
     assert "--check must be from 60" in feeds("--check", "59s", code=2)
     fresh.execute("SELECT feed_create('work', 'events'), count(*) FROM feed_read('say \"hi\"', null::events)")
-    taken = "feed_take_batch('work', 'w', max_tries => 1)"
-    fresh.execute(f"SELECT feed_fail_batch('work', number, token, 'bad') FROM {taken}".encode())
+    take = "feed_take_batch('work', 'w', max_tries => 1)"
+    fresh.execute(f"SELECT feed_fail_batch('work', number, token, 'bad') FROM {take}".encode())
     assert feeds("--check", "1h", "--out", "shown", code=3) == f"feed {fresh.info.user}.work: 1 dead batch\n"
     assert "--watch excludes --check" in feeds("--check", "1h", "--watch", "1s", code=2)
 
@@ -239,12 +239,12 @@ def test_large_sets_are_not_shown(fresh: Connection) -> None:
     fresh.execute("SELECT feed_create('large', 'far'), feed_create('other', 'far')")
     fresh.execute("INSERT INTO far (n) SELECT generate_series(1, 3)")
     gaps = "SELECT feed_seek('large', (SELECT range_agg(int8range(2 * i, 2 * i + 1)) FROM generate_series(1, {}) AS i))"
-    seen = "SELECT position IS NULL, backlog_transactions IS NULL, lag IS NULL FROM feeds "
-    seen += "WHERE relation = 'far'::regclass ORDER BY name"
+    query = "SELECT position IS NULL, backlog_transactions IS NULL, lag IS NULL FROM feeds "
+    query += "WHERE relation = 'far'::regclass ORDER BY name"
     shown, hidden = (False, False, False), (True, True, False)
     for amount, expected in ((2000, shown), (4000, hidden), (14_000, hidden)):
         fresh.execute(gaps.format(amount).encode())
-        assert fresh.execute(seen.encode()).fetchall() == [expected, shown], amount
+        assert fresh.execute(query.encode()).fetchall() == [expected, shown], amount
     fresh.execute("SELECT feed_take_batch('large', 'w', 9)")
     text = (
         "SELECT pg_column_size((position).transactions) < 200, (SELECT pg_column_size((batch).transactions) > 262144 "
@@ -252,9 +252,9 @@ def test_large_sets_are_not_shown(fresh: Connection) -> None:
     text += "FROM inorder_internal.worker_batch) FROM inorder_internal.feed_state AS s "
     text += "JOIN inorder_internal.feed AS f ON f.id = s.feed WHERE f.name = 'large'"
     assert fresh.execute(text.encode()).fetchall() == [(True, True)]
-    assert fresh.execute(seen.encode()).fetchall() == [hidden, shown]
-    taken = "SELECT count(*) FROM feed_batch_rows('large', (SELECT number FROM feed_batches), null::far)"
-    assert value(fresh, taken) == 3
+    assert fresh.execute(query.encode()).fetchall() == [hidden, shown]
+    batch_rows = "SELECT count(*) FROM feed_batch_rows('large', (SELECT number FROM feed_batches), null::far)"
+    assert value(fresh, batch_rows) == 3
 
 
 def test_a_role_that_may_not_use_inorder_is_shown_the_statement_that_lets_it(

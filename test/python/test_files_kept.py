@@ -63,12 +63,12 @@ def test_a_file_is_whole_whoever_writes_it(tmp_path: Path) -> None:
     path, texts = tmp_path / "f", [letter * 10_000 for letter in "ab"]
 
     def write(text: str) -> set[str]:
-        seen = set()
+        texts_read = set()
         for _ in range(200):
             require_writable(path)
             write_whole(path, text)
-            seen.add(path.read_text())
-        return seen
+            texts_read.add(path.read_text())
+        return texts_read
 
     with ThreadPoolExecutor() as pool:
         assert set().union(*pool.map(write, texts)) == set(texts)

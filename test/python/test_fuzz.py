@@ -49,12 +49,12 @@ def test_nothing_is_gained_and_nothing_breaks(server: Installation, monkeypatch:
 @pytest.fixture(scope="module")
 def place(server: Installation) -> Iterator[World]:
     """A server with the roles of script/fuzz, in whose objects and state tests plant faults."""
-    with world(server, 1) as made:
-        made.admin.execute(
+    with world(server, 1) as new_world:
+        new_world.admin.execute(
             "ALTER TABLE inorder_internal.feed_state ALTER written_here DROP EXPRESSION, "
             "ALTER written_here SET DEFAULT true"
         )
-        yield made
+        yield new_world
 
 
 @pytest.fixture

@@ -45,8 +45,8 @@ def plan(kind: str = "uuid-v1", count: int = 100_000, **options: int) -> DataSet
     return DataSet(kind, Times(UNTIL - YEAR, YEAR, count), **options)
 
 
-def words(asked: DataSet, size: int = CHUNK) -> tuple[Words, Words]:
-    highs, lows = zip(*chunks(asked, size), strict=True)
+def words(data_set: DataSet, size: int = CHUNK) -> tuple[Words, Words]:
+    highs, lows = zip(*chunks(data_set, size), strict=True)
     return np.concatenate(highs), np.concatenate(lows)
 
 
@@ -101,10 +101,10 @@ def test_lag_reorders_between_nodes_and_never_within() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_size_of_chunks_changes_nothing(kind: str) -> None:
-    asked = plan(kind, 2_001, nodes=20, lag=12_345)
-    assert np.array_equal(words(asked), words(asked, 1))
-    assert np.array_equal(words(asked), words(asked, 777))
-    assert np.array_equal(words(asked), words(asked, 777))
+    data_set = plan(kind, 2_001, nodes=20, lag=12_345)
+    assert np.array_equal(words(data_set), words(data_set, 1))
+    assert np.array_equal(words(data_set), words(data_set, 777))
+    assert np.array_equal(words(data_set), words(data_set, 777))
 
 
 @given(
@@ -214,9 +214,9 @@ def test_both_formats_load_into_the_server(connection: Connection) -> None:
             copy.write(data)
     assert value(connection, "SELECT count(*) FROM (TABLE text_rows INTERSECT TABLE binary_rows) both_rows") == 10_000
     read = [row[0] for row in connection.execute("SELECT uuid_v7_time(id) FROM binary_rows ORDER BY id").fetchall()]
-    made = [uuid.UUID(str(row[0])).time for row in connection.execute("SELECT id FROM v1_rows").fetchall()]
+    all_ticks = [uuid.UUID(str(row[0])).time for row in connection.execute("SELECT id FROM v1_rows").fetchall()]
     epoch = datetime(1582, 10, 15, tzinfo=UTC)
-    assert read == sorted(epoch + timedelta(microseconds=ticks // 10) for ticks in made)
+    assert read == sorted(epoch + timedelta(microseconds=ticks // 10) for ticks in all_ticks)
 
 
 def test_memory_does_not_grow_with_the_count(tmp_path: Path) -> None:

@@ -205,13 +205,13 @@ def tables(cluster: Cluster, template: str) -> Iterator[Connection]:
 def texts(connection: Connection, makers: tuple[str, ...]) -> Iterator[str]:
     connection.execute("SET search_path = pg_catalog, pg_temp")  # the path of functions of the state
     for maker in makers:
-        made = connection.execute(
+        query_rows = connection.execute(
             f"SELECT {maker} FROM inorder_internal.feed_table AS t,"
             " LATERAL (SELECT ARRAY(SELECT CASE WHEN t.is_uuid THEN gen_random_uuid()::text ELSE '1' END"
             " FROM unnest(t.order_columns)) AS key) AS k,"
             " LATERAL unnest(inorder_internal.leaves(t.relation)) AS m".encode()
         ).fetchall()
-        yield from (str(text) for (text,) in made if text is not None)
+        yield from (str(text) for (text,) in query_rows if text is not None)
 
 
 @pytest.mark.parametrize(
@@ -278,28 +278,28 @@ def test_json_of_the_tool_uses_no_object_of_a_user(tables: Connection) -> None:
 
 
 def test_queries_name_everything_exactly(tables: Connection) -> None:
-    made = set(texts(tables, QUERIES))
+    queries = set(texts(tables, QUERIES))
     bounds = tables.execute(
         "SELECT pg_get_partition_constraintdef(c.oid) FROM pg_class AS c WHERE c.relispartition AND c.relkind = 'r'"
     ).fetchall()
-    assert len(made) > 100
-    for text in made:
-        ours = text
+    assert len(queries) > 100
+    for text in queries:
+        checked_text = text
         for (bound,) in bounds:
-            ours = ours.replace(str(bound), "true")
-        assert not unqualified(ours), text
+            checked_text = checked_text.replace(str(bound), "true")
+        assert not unqualified(checked_text), text
         tables.execute(f"SET search_path = pg_temp; EXPLAIN {text}".encode())
 
 
 def test_statements_name_everything_exactly(tables: Connection) -> None:
     allowed = {"type bigint", "type int8"}
-    made = set(texts(tables, STATEMENTS))
-    for text in made:
+    statements = set(texts(tables, STATEMENTS))
+    for text in statements:
         assert not [name for name in unqualified(text) if name not in allowed], text
-    made.update(texts(tables, (LOG,)))
+    statements.update(texts(tables, (LOG,)))
     tables.execute("CREATE TABLE o.plain (id int PRIMARY KEY)")
     parts = {"schema": "public", "quoted": "o.plain", "table": sql.SQL("'o.plain'::pg_catalog.regclass")}
     for undo, feed in ((True, None), (False, None), (False, "f")):
         statement = query("prepare_changes").format(inorder=sql.Identifier("public"), undo=undo, feed=feed, **parts)
-        made.add(str(tables.execute(statement).fetchall()[0][0]))
-    assert inexact_calls(text.replace("public.", "@extschema@.") for text in made) == []
+        statements.add(str(tables.execute(statement).fetchall()[0][0]))
+    assert inexact_calls(text.replace("public.", "@extschema@.") for text in statements) == []

@@ -473,8 +473,8 @@ def test_a_partition_that_is_being_detached(place: Place, isolation: str) -> Non
         run(blocker, "ROLLBACK")
         run(reader, "ROLLBACK")
         assert waiting.result() == ""
-    left = {read: amount - (isolation == "READ COMMITTED" and amount > 1) for read, amount in RIGHT.items()}
-    assert by_read == left
+    expected = {read: amount - (isolation == "READ COMMITTED" and amount > 1) for read, amount in RIGHT.items()}
+    assert by_read == expected
 
 
 @pytest.mark.parametrize("key", [", ADD PRIMARY KEY (b, a)", ", ADD PRIMARY KEY (n)", ""])

@@ -392,8 +392,8 @@ def test_vacuum_writes_no_row(place: Place, writes: str) -> None:
     place.once(PLAIN, "SELECT feed_enable('t')", "CREATE TABLE logged (id int PRIMARY KEY, n int)",
                "SELECT changes_enable('logged')", "INSERT INTO logged VALUES (1, 1)")  # fmt: skip
     session = place.session()
-    made = IN_VACUUM[0].format(writes.replace("xact_id", "public.xact_id")), *IN_VACUUM[1:]
-    run(session, *(statement.replace("{0}", place.schema) for statement in made))
+    statements = IN_VACUUM[0].format(writes.replace("xact_id", "public.xact_id")), *IN_VACUUM[1:]
+    run(session, *(statement.replace("{0}", place.schema) for statement in statements))
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=r"during VACUUM"):
         run(session, "VACUUM odd")
     run(session, "RESET application_name")

@@ -66,11 +66,11 @@ def check_model(cell: str) -> None:
     Inorder's method satisfies all; the other method violates one of them.
     """
     names, path = LINK.findall(cell)[0]
-    ours, _, rest = re.sub(LINK, "", cell).partition(", not ")
-    (check,) = (CHECKS[name] for name in re.findall(r"`([\w-]+)`", ours))
+    our_method, _, other_methods = re.sub(LINK, "", cell).partition(", not ")
+    (check,) = (CHECKS[name] for name in re.findall(r"`([\w-]+)`", our_method))
     assert FOLDER / f"{check.module}.tla" == (PAGE.parent / path).resolve() and not check.fails
     assert set(names.split(", ")) <= {*check.invariants, *check.properties}
-    for name in re.findall(r"`([\w-]+)`", rest):
+    for name in re.findall(r"`([\w-]+)`", other_methods):
         assert CHECKS[name].module == check.module and CHECKS[name].fails in names.split(", ")
 
 

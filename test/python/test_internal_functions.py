@@ -43,9 +43,9 @@ def test_execute_on_internal_functions_lends_no_right(fresh: Connection) -> None
             "GRANT SELECT ON known, feeds_kept, next_batch TO granted_stranger",
             "SET ROLE granted_stranger",
         )
-        ended = {name: refusal(fresh, f"SELECT {call}") for name, call in CALLS.items()}
+        outcomes = {name: refusal(fresh, f"SELECT {call}") for name, call in CALLS.items()}
         run(fresh, "RESET ROLE")
-        assert ended == dict.fromkeys(CALLS, "42501")
+        assert outcomes == dict.fromkeys(CALLS, "42501")
         # The owner of the state could make each of these calls.
         assert refusal(fresh, f"SELECT {CALLS['run_statements']}") == ""
         run(fresh, "DROP TABLE known", "DROP VIEW feeds_kept")
@@ -94,6 +94,6 @@ def test_a_function_is_replaced_only_if_there_was_one(fresh: Connection) -> None
     statement = "SELECT inorder_internal.function_statement('public.made', 'BEGIN RETURN NULL; END')"
     first = fresh.execute(statement).fetchall()[0][0]
     fresh.execute(str(first).encode())
-    again = fresh.execute(statement).fetchall()[0][0]
-    assert ("OR REPLACE" in str(first), "OR REPLACE" in str(again)) == (False, True)
-    fresh.execute(str(again).encode())
+    second = fresh.execute(statement).fetchall()[0][0]
+    assert ("OR REPLACE" in str(first), "OR REPLACE" in str(second)) == (False, True)
+    fresh.execute(str(second).encode())

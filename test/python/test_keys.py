@@ -240,8 +240,8 @@ def test_a_clone_of_the_machine_draws_its_own_words(connection: Connection) -> N
     """A clone has the same pool, but its statements run later than the statement that filled the pool."""
     # Age of the pool in microseconds, negative if the clock was set back; and whether new words are drawn.
     ages = {0: False, 900_000: False, 2_000_000: True, -2_000_000: True}
-    drawn = {age: value(connection, "SELECT test_clone_repeats(%s)", age) == 0 for age in ages}
-    assert drawn == ages
+    drawn_by_age = {age: value(connection, "SELECT test_clone_repeats(%s)", age) == 0 for age in ages}
+    assert drawn_by_age == ages
 
 
 def test_short_sessions_never_repeat(cluster: Cluster) -> None:

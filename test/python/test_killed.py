@@ -109,8 +109,8 @@ def test_a_run_is_killed_while_it_fills_tables(
     with Lab(tmp_path, server, shared_folder, *INSERT, "--rows", "20M") as lab:
         lab.wait_for(lab.filling)
         postmaster = lab.postmaster()
-        ended, err = lab.end(number)
-    assert ended == CODES[number] and "Traceback" not in err
+        code, err = lab.end(number)
+    assert code == CODES[number] and "Traceback" not in err
     assert not running(postmaster)
     assert list(shared_folder.iterdir()) == list(tmp_path.iterdir()) == []
 
@@ -122,8 +122,8 @@ def test_a_run_is_killed_while_it_measures(
     with Lab(tmp_path, server, shared_folder, *arguments, "--rounds", "500") as lab:
         lab.wait_for(lab.measured)
         postmaster = lab.postmaster()
-        ended, err = lab.end(number)
-    assert ended == CODES[number] and "Traceback" not in err
+        code, err = lab.end(number)
+    assert code == CODES[number] and "Traceback" not in err
     assert not running(postmaster)
     assert not kept(tmp_path, shared_folder, SHOWN[arguments]).complete
 
@@ -136,8 +136,8 @@ def test_a_run_is_killed_while_it_reports(
         lab.wait_for(lambda: lab.complete() and not list(shared_folder.iterdir()))
         time.sleep(0.2)
         assert lab.process.poll() is None
-        ended, err = lab.end(number)
-    assert ended == CODES[number] and "Traceback" not in err
+        code, err = lab.end(number)
+    assert code == CODES[number] and "Traceback" not in err
     assert kept(tmp_path, shared_folder, SHOWN[SMALL_BULK]).complete
 
 
@@ -158,6 +158,6 @@ def test_a_killed_run_is_resumed(
     assert done.returncode == 0, done.stderr
     after = kept(tmp_path, shared_folder, SHOWN[arguments])
     # bulk repeats an interrupted round from the beginning, because all steps of a round use the same table.
-    whole = [run for run in before.runs if run.step != "fill" and run.round == 1]
-    assert after.complete and len(after.runs) > len(before.runs) and whole
-    assert all(run in after.runs for run in whole)
+    first_round = [run for run in before.runs if run.step != "fill" and run.round == 1]
+    assert after.complete and len(after.runs) > len(before.runs) and first_round
+    assert all(run in after.runs for run in first_round)

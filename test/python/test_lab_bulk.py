@@ -51,9 +51,9 @@ OnPaper, WithoutDensity = (
 
 def lives_of(bench: Any) -> list[list[tuple[object, ...]]]:
     lives: list[list[tuple[object, ...]]] = [[]]
-    for asked in bench.asked:
-        lives[-1].append(asked)
-        if len(asked) == 1:  # a call of clear()
+    for call in bench.asked:
+        lives[-1].append(call)
+        if len(call) == 1:  # a call of clear()
             lives.append([])
     return lives[:-1]
 

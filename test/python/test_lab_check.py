@@ -62,11 +62,11 @@ FAULTY = {
 @pytest.fixture(scope="module")
 def target(server: Installation) -> Iterator[Target]:
     with Cluster(server) as cluster:
-        made = ThrowAway(cluster)
-        made.serve({"wal_level": "logical", "max_prepared_transactions": "10", "fsync": "off"})
-        with made.connect() as connection:
-            made.create_schema(connection)
-        yield made
+        new_target = ThrowAway(cluster)
+        new_target.serve({"wal_level": "logical", "max_prepared_transactions": "10", "fsync": "off"})
+        with new_target.connect() as connection:
+            new_target.create_schema(connection)
+        yield new_target
 
 
 def outcome(target: Target, way: Way, case: str, most: int | None = None) -> Outcome:
@@ -291,14 +291,14 @@ def test_the_schedule_of_each_verdict_shows_its_fault(target: Target) -> None:
     """Schedules for readers that need libraries are run by script/readers."""
     differs = dict[tuple[str, str], str]()
     for way in [*WAYS.values()][:: 1 if LONG_RUN else 3]:
-        for fault, kept in ((fault, way.verdict[fault]) for fault in way.faults if fault in way.verdict):
-            if not (schedule := of_text(kept.get("schedule", ""))):
+        for fault, verdict in ((fault, way.verdict[fault]) for fault in way.faults if fault in way.verdict):
+            if not (schedule := of_text(verdict.get("schedule", ""))):
                 continue
-            (case,) = (case for case in way.cases if case.name == kept["case"])
+            (case,) = (case for case in way.cases if case.name == verdict["case"])
             with closing(Arena(target, way)) as arena, arena.table(case):
                 history = arena.play(schedule)
                 words = in_words(fault, Failure(schedule, history, arena.judged(history)))
-            differs |= {(way.name, fault): words} if words != kept["words"] else {}
+            differs |= {(way.name, fault): words} if words != verdict["words"] else {}
     assert differs == {}
 
 

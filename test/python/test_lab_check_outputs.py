@@ -46,8 +46,8 @@ def test_the_schema_beside_the_page_is_that_of_the_tool() -> None:
 
 def test_a_poll_of_the_first_version_keeps_its_fields() -> None:
     """Other fields would break programs that others have written for this version."""
-    asked = json.loads(protocol.ENCODER.encode(protocol.Poll("2001-01-01 00:00:04+00", 17)))
-    assert asked == {"now": "2001-01-01 00:00:04+00", "last": 17, "version": 1}
+    request = json.loads(protocol.ENCODER.encode(protocol.Poll("2001-01-01 00:00:04+00", 17)))
+    assert request == {"now": "2001-01-01 00:00:04+00", "last": 17, "version": 1}
     answers = [protocol.DECODER.decode(line) for line in (b"18", b'"k"', b'{"last": [1]}', b"{}")]
     assert answers == [18, "k", protocol.End([1]), protocol.End()]
 
@@ -78,8 +78,8 @@ WAITED_FOR = {"no end": "ANSWER_SECONDS", "no end of its own": "END_SECONDS"}
 
 @pytest.fixture(scope="module")
 def target(server: Installation) -> Iterator[ThrowAway]:
-    with throw_away((), server.bindir) as (made, _place):
-        yield made
+    with throw_away((), server.bindir) as (new_target, _place):
+        yield new_target
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -106,9 +106,9 @@ def test_a_line_between_two_polls_is_an_error() -> None:
 
 
 def checked() -> list[Checked]:
-    drawn = History([Event("A", "begin, insert 1"), Event("reader", "poll: \x1b")])
-    lost = Failure((Step("A", "insert"), Step("reader", "poll")), drawn, Judgement(lost=("1",)))
-    stalled = Failure((Step("A", "insert"),), drawn, Judgement())
+    history = History([Event("A", "begin, insert 1"), Event("reader", "poll: \x1b")])
+    lost = Failure((Step("A", "insert"), Step("reader", "poll")), history, Judgement(lost=("1",)))
+    stalled = Failure((Step("A", "insert"),), history, Judgement())
     outcomes = [Outcome("overlap", 3, {"lost": lost}), Outcome("long", 2), Outcome("prepared", note="not here")]
     return [Checked(built_in()["id"], [*outcomes, Outcome("random load", 0, {"disorder": stalled})])]
 
@@ -166,13 +166,13 @@ def test_a_users_own_reader_that_loses_rows_fails(server: Installation, tmp_path
     """A user's reader fails even without --fail-on. A built-in reader that is known to lose rows does not fail."""
     words = ("--schedules", "3", "--load", "0.1s")
     poll = "SELECT id FROM events WHERE id > :last ORDER BY id"
-    own = inorder(
+    done = inorder(
         "lab", "check", "--sql", poll, *words, "--format", "junit", "--record", "r.json", folder=tmp_path, server=server
     )
-    assert own.returncode == 3, own.stderr
-    assert ElementTree.fromstring(own.stdout).find(".//failure") is not None
-    kept = json.loads((tmp_path / "r.json").read_text())
-    assert kept["readers"][0]["verdict"].startswith("Yes: the reader loses rows of transactions that commit late")
+    assert done.returncode == 3, done.stderr
+    assert ElementTree.fromstring(done.stdout).find(".//failure") is not None
+    record = json.loads((tmp_path / "r.json").read_text())
+    assert record["readers"][0]["verdict"].startswith("Yes: the reader loses rows of transactions that commit late")
     built = inorder("lab", "check", "id", *words, folder=tmp_path, server=server)
     assert built.returncode == 0, built.stderr
     assert built.stdout.startswith("Yes: the reader loses rows of transactions that commit late, for good. Use a feed")
@@ -181,9 +181,10 @@ def test_a_users_own_reader_that_loses_rows_fails(server: Installation, tmp_path
 def test_readers_without_inorder_need_no_compiler(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: None)
     feed = built_in()["feed"]
-    with run.throw_away([feed], server.bindir) as (made, place):
+    with run.throw_away([feed], server.bindir) as (throw_away, place):
         assert run.impossible(place, feed) == "there is no make to compile the extension"
-        assert run.check(made, built_in()["id"], Amount(3, 0.1)).worst  # found by a schedule: the load may be too short
+        result = run.check(throw_away, built_in()["id"], Amount(3, 0.1))
+        assert result.worst  # found by a schedule: the load may be too short
 
 
 def test_a_function_is_checked_in_pytest(server: Installation, tmp_path: Path) -> None:

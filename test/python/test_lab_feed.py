@@ -68,8 +68,8 @@ def test_the_forms_are_queried_in_random_order() -> None:
 def test_amounts_are_as_requested_if_the_table_is_large_enough() -> None:
     plan = FeedPlan()
     assert (plan.read_rows, plan.new_rows) == (1_000_000, 500_000)
-    wanted = {"piece": 10_000, "count": 0, "count_few": 1000, "count_many": 100_000}
-    assert {step: plan.queried[step] for step in wanted} == wanted
+    amounts = {"piece": 10_000, "count": 0, "count_few": 1000, "count_many": 100_000}
+    assert {step: plan.queried[step] for step in amounts} == amounts
     small = FeedPlan(rows=10_000)
     assert all(p.written["write_batch"] % BATCH_ROWS == 0 for p in (small, plan))
     assert min(*small.written.values(), small.read_rows, small.new_rows, small.queried["count_few"]) > 0

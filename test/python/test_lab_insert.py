@@ -87,9 +87,9 @@ def test_the_steps_come_in_order() -> None:
     one_size = [("serve",), *sorted(loads * 2), ("sizes", "v7"), ("sizes", "random")]
     by_size = [done.tables.asked[1:13], done.tables.asked[13:]]
     assert done.tables.asked[0] == ("serve",)  # the first start has the settings for measurements, to record them
-    for rows, asked in zip((1000, 2000), by_size, strict=True):
-        assert asked[0] == ("fill", rows)
-        assert [asked[1], *sorted(asked[2:10]), *asked[10:]] == one_size
+    for rows, steps in zip((1000, 2000), by_size, strict=True):
+        assert steps[0] == ("fill", rows)
+        assert [steps[1], *sorted(steps[2:10]), *steps[10:]] == one_size
     assert len(result.select("insert@1", "random", 2000)) == 2 and len(result.select("fill")) == 4
 
 
@@ -166,11 +166,11 @@ def test_fill_and_measure(server: Installation) -> None:
             settings = {name: value for name, value in connection.execute("SELECT name, setting FROM pg_settings")}
         assert len(list(experiment.tables.fill(ROWS + INSERTS))) == 2
         with connect(cluster.dsn) as connection:
-            again = [
+            counts = [
                 connection.execute(f"SELECT count(*) FROM inorder_lab.{kind}".encode()).fetchone()
                 for kind in PLAN.kinds
             ]
-    assert again == [(ROWS + INSERTS,)] * 2  # the tables were created again, without the rows of the two earlier turns
+    assert counts == [(ROWS + INSERTS,)] * 2  # the tables were created again, without the rows of the two earlier turns
     assert filled["random"].metrics["index_bytes"] > 2**20
     assert rows == (ROWS + 2 * INSERTS,) and sizes["rows"] == ROWS + 2 * INSERTS
     for run in runs:
@@ -228,7 +228,7 @@ def test_kinds_of_index_on_a_tablespace(server: Installation, tmp_path_factory: 
             with connect(cluster.dsn) as connection:
                 indexes = connection.execute(INDEXES.encode()).fetchall()
             without = experiment.measurement("random_none", 1)(1).metrics
-        left = [path for path in folder.rglob("*") if path.is_dir()]
+        left_folders = [path for path in folder.rglob("*") if path.is_dir()]
     assert indexes == [
         ("random", True, True, "inorder_indexes"),
         ("random_packed", True, True, "inorder_indexes"),
@@ -238,7 +238,7 @@ def test_kinds_of_index_on_a_tablespace(server: Installation, tmp_path_factory: 
         ("random_unique_packed", False, True, "inorder_indexes"),
     ]
     assert without["inserts"] == INSERTS and "touched_blocks" not in without and without["index_reads"] == 0
-    assert left == []
+    assert left_folders == []
 
 
 @pytest.mark.server

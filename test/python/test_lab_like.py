@@ -117,18 +117,18 @@ def statistics(connection: Connection, table: str) -> dict[str, tuple[float, ...
 def test_rows_are_like_those_of_the_table(
     shop: str, users: Cluster, server: Installation, table: str, indexes: int
 ) -> None:
-    with connect(shop) as theirs, OwnServer(users.dsn, server) as own:
+    with connect(shop) as shop_session, OwnServer(users.dsn, server) as own_server:
         plan = plan_of(shop, table)
-        tables = LikeTables(own, plan)
+        tables = LikeTables(own_server, plan)
         sizes = [batch.metrics for batch in tables.fill(plan.rows)]
         assert all(sum(name.startswith("bytes ") for name in sizes_of_kind) >= indexes + 1 for sizes_of_kind in sizes)
-        with own.connect() as ours:
-            before, after = statistics(theirs, table), statistics(ours, "inorder_lab.v7")
-            assert value(ours, "SELECT count(*) FROM inorder_lab.random") == plan.rows
-            check_indexes(ours, indexes)
+        with own_server.connect() as session:
+            before, after = statistics(shop_session, table), statistics(session, "inorder_lab.v7")
+            assert value(session, "SELECT count(*) FROM inorder_lab.random") == plan.rows
+            check_indexes(session, indexes)
             if table == ORDERS:
                 back = "SELECT created_at < lag(created_at) OVER (ORDER BY ctid) AS back FROM inorder_lab.v7"
-                steps_back = value(ours, f"SELECT count(*) FROM ({back}) AS rows WHERE back")
+                steps_back = value(session, f"SELECT count(*) FROM ({back}) AS rows WHERE back")
                 assert int(str(steps_back)) < 0.04 * plan.rows  # rows stored before older ones, on a page with room
         assert plan.found and before.keys() == after.keys()
         for name, (nulls, width, distinct) in after.items():
@@ -152,13 +152,13 @@ def test_keys_are_of_any_rows_or_of_the_newest_rows(
     The newest rows are a part of all, such as a tenth.
     """
     monkeypatch.setattr("inorder.lab.experiments.like.copy.MOST_KEYS", 600)
-    with OwnServer(users.dsn, server) as own:
-        tables = LikeTables(own, replace(plan_of(shop, ORDERS), touch=touch))
+    with OwnServer(users.dsn, server) as own_server:
+        tables = LikeTables(own_server, replace(plan_of(shop, ORDERS), touch=touch))
         list(tables.fill(PLAN.rows))
-        with own.connect() as ours:
-            count = int(value(ours, "SELECT count(*) FROM inorder_lab.v7_keys"))
+        with own_server.connect() as session:
+            count = int(value(session, "SELECT count(*) FROM inorder_lab.v7_keys"))
             rows = f"SELECT id FROM inorder_lab.v7 ORDER BY created_at DESC LIMIT {PLAN.rows // fraction}"
-            of_newest = value(ours, f"SELECT count(*) FROM inorder_lab.v7_keys JOIN ({rows}) AS rows ON id = key")
+            of_newest = value(session, f"SELECT count(*) FROM inorder_lab.v7_keys JOIN ({rows}) AS rows ON id = key")
         assert keys[0] <= count <= keys[1] and newest[0] <= int(of_newest) <= newest[1]
         assert f"\\set m random(1, {count})\n" in tables.script(tables.kind("v7")).read_text()
 
@@ -171,14 +171,14 @@ def check_indexes(connection: Connection, indexes: int) -> None:
 
 @pytest.mark.server
 def test_partitions_and_types_are_there(shop: str, users: Cluster, server: Installation) -> None:
-    with OwnServer(users.dsn, server) as own:
-        list(LikeTables(own, plan_of(shop, "shop.parts")).fill(PLAN.rows))
-        with own.connect() as ours:
+    with OwnServer(users.dsn, server) as own_server:
+        list(LikeTables(own_server, plan_of(shop, "shop.parts")).fill(PLAN.rows))
+        with own_server.connect() as session:
             bounds = "SELECT count(*) FROM pg_partition_tree('inorder_lab.v7') WHERE isleaf"
-            assert value(ours, bounds) == 3
-            assert value(ours, "SELECT count(*) FROM inorder_lab.v7_rest") == 0
+            assert value(session, bounds) == 3
+            assert value(session, "SELECT count(*) FROM inorder_lab.v7_rest") == 0
             later = "SELECT avg((at >= '2024-02-01')::int)::float8 FROM inorder_lab.v7"
-            assert float(str(value(ours, later))) == pytest.approx(27 / 58, abs=0.05)
+            assert float(str(value(session, later))) == pytest.approx(27 / 58, abs=0.05)
 
 
 @pytest.mark.server
@@ -223,8 +223,8 @@ def test_without_the_right_to_read_it(shop: str) -> None:
     with pytest.raises(InputError, match=r"privilege on shop.*HINT: b") as raised:
         plan_of(f"{shop} user=shop_reader", NAMED)
     assert str(raised.value).isprintable()
-    left = plan_of(shop, "shop.odd", replace(PLAN, leave_out=("at",)))
-    assert left.found and [column.name for column in left.found.shape.columns] == ["id"]
+    plan = plan_of(shop, "shop.odd", replace(PLAN, leave_out=("at",)))
+    assert plan.found and [column.name for column in plan.found.shape.columns] == ["id"]
 
 
 @pytest.mark.server
@@ -285,8 +285,8 @@ def test_the_planner_runs_no_code_of_an_owner(shop: str) -> None:
         session.execute(OTHERS.encode())
         try:
             session.execute("RESET ROLE; GRANT CREATE ON SCHEMA public TO shop_other")
-            for table, (made, trapped) in TRAPPED.items():
-                session.execute(f"{made}; INSERT INTO {table} SELECT gen_random_uuid(), 1".encode())
+            for table, (definition, trapped) in TRAPPED.items():
+                session.execute(f"{definition}; INSERT INTO {table} SELECT gen_random_uuid(), 1".encode())
                 trap = f"CREATE INDEX ON {trapped} (n) WHERE other.trap() = 1"
                 session.execute(f"SET ROLE shop_other; {trap}; RESET ROLE".encode())
                 with pytest.raises(psycopg.errors.RaiseException, match="sprung as postgres"):
@@ -357,9 +357,9 @@ ALONE = {  # false answers that attack within the same statement
 
 
 @contextmanager
-def a_lie(there: str, function: str, text: str) -> Iterator[None]:
+def a_lie(dsn: str, function: str, text: str) -> Iterator[None]:
     name = function.partition("(")[0]
-    with connect(there) as liar:
+    with connect(dsn) as liar:
         liar.execute(f"ALTER FUNCTION pg_catalog.{function} RENAME TO honest".encode())
         liar.execute(
             f"CREATE FUNCTION pg_catalog.{function} RETURNS text LANGUAGE sql AS $_$ SELECT {text} $_$".encode()
@@ -376,7 +376,7 @@ def test_answers_of_a_server_run_nothing_on_the_other_server(
     make_schema = "CREATE SCHEMA IF NOT EXISTS inorder_lab"  # the schema without the extension
     monkeypatch.setattr(ThrowAway, "create_schema", lambda _target, session: session.execute(make_schema))
     shared_folder.chmod(0o777)
-    file, here, there = shared_folder / "came", ThrowAway(cluster, LikeExperiment.role), f"{cluster.dsn} dbname=liar"
+    file, here, liar_dsn = shared_folder / "came", ThrowAway(cluster, LikeExperiment.role), f"{cluster.dsn} dbname=liar"
     second = f"COPY (SELECT 1) TO PROGRAM 'cat > {file}'"  # cat reads its input: COPY could fail otherwise
     with connect(cluster.dsn) as session:
         session.execute(second.encode())
@@ -384,12 +384,12 @@ def test_answers_of_a_server_run_nothing_on_the_other_server(
         file.unlink()
         session.execute("CREATE DATABASE liar TEMPLATE template0")
         try:
-            with connect(there) as liar:
+            with connect(liar_dsn) as liar:
                 liar.execute(LIAR.encode())
             for function, text in [*SECOND.items(), *ALONE.items()]:
                 message = text.format(second=f"$${second}; --$$")
-                with a_lie(there, function, message), here.connect() as target, pytest.raises(ANY) as raised:
-                    plan = plan_of(there, "lies", replace(PLAN, key="id"))
+                with a_lie(liar_dsn, function, message), here.connect() as target, pytest.raises(ANY) as raised:
+                    plan = plan_of(liar_dsn, "lies", replace(PLAN, key="id"))
                     LikeTables(here, plan).create(target, 1)
                     target.execute("INSERT INTO inorder_lab.v7 (n) VALUES (1)")
                 words = "multiple commands" if text in SECOND.values() else "permission denied for function"
@@ -413,8 +413,8 @@ INSERT INTO lies VALUES (gen_random_uuid(), 1);
 @pytest.mark.server
 def test_a_superuser_measures_no_like_table_on_the_users_own_server(shop: str, users: Cluster) -> None:
     """The superuser would run statements that contain answers of the server that has the table."""
-    with OwnServer(users.dsn, None) as own, pytest.raises(InputError, match='--dsn: "postgres" may read files'):
-        LikeExperiment.adapt(PLAN, own.capabilities)
+    with OwnServer(users.dsn, None) as own_server, pytest.raises(InputError, match='--dsn: "postgres" may read files'):
+        LikeExperiment.adapt(PLAN, own_server.capabilities)
 
 
 @pytest.mark.server
@@ -454,8 +454,8 @@ def test_a_run_is_resumed(shop: str, lab_run: LabRun, tmp_path: Path, server: In
     result, _ = lab_run(f"like --table shop.texts --source postgresql:///?{'&'.join(shop.split())} {sizes}")
     partial = tmp_path / "part.jsonl"
     save(replace(result, runs=[run for run in result.runs if run.round == 1], complete=False), partial)
-    again = inorder("lab", "resume", partial.name, "--source", shop, folder=tmp_path, server=server)
-    assert again.returncode == 0, again.stderr
+    resumed = inorder("lab", "resume", partial.name, "--source", shop, folder=tmp_path, server=server)
+    assert resumed.returncode == 0, resumed.stderr
     assert load(partial).complete and len(load(partial).runs) == len(result.runs)
 
 

@@ -67,8 +67,8 @@ def test_how_full_leaf_pages_are(block: int) -> None:
 @pytest.mark.parametrize(("pages", "inserts"), [(10, 5), (1000, 300), (1000, 3000)])
 def test_distinct_pages(pages: int, inserts: int) -> None:
     generator = random.Random(1)
-    drawn = [len({generator.randrange(pages) for _ in range(inserts)}) for _ in range(100)]
-    assert sum(drawn) / 100 == pytest.approx(distinct(pages, inserts), rel=0.03)
+    page_counts = [len({generator.randrange(pages) for _ in range(inserts)}) for _ in range(100)]
+    assert sum(page_counts) / 100 == pytest.approx(distinct(pages, inserts), rel=0.03)
 
 
 @given(st.floats(1, 1e12), st.floats(1, 1e12))
@@ -112,11 +112,11 @@ def test_an_unknown_position_within_a_block_is_averaged() -> None:
 
 def test_a_prefix_that_begins_again_touches_its_old_pages() -> None:
     once = predict("sequence", replace(USUAL, rows=1e7, block_size=256))
-    again = predict("sequence", replace(USUAL, rows=1e9, block_size=256))
+    predicted = predict("sequence", replace(USUAL, rows=1e9, block_size=256))
     assert once.images < 10 and once.misses_per_row == 0
     # After 59 passes a block has 15,104 rows in 75 pages. The next pass inserts 256 rows, which touch nearly all of
     # these pages.
-    assert again.images_per_row == pytest.approx(73 / 256, rel=0.02) and again.misses_per_row > 0.25
+    assert predicted.images_per_row == pytest.approx(73 / 256, rel=0.02) and predicted.misses_per_row > 0.25
 
 
 @given(
@@ -159,8 +159,8 @@ def test_model_against_measurement() -> None:
     assert random_keys[0] == "random" and random_keys[1] == "250.0 B" and random_keys[4] == "0.10000"
     assert float(random_keys[-1].split()[0]) == pytest.approx(-50, abs=1)
     assert max(sum(map(len, row)) + len(row) for row in (bigint, random_keys)) <= 80
-    whole = section.records()[1]
-    assert whole["rows"] == 1_000_000 and whole["wal_per_row"] == 250 and whole["wal_per_row_model"] != 250
+    record = section.records()[1]
+    assert record["rows"] == 1_000_000 and record["wal_per_row"] == 250 and record["wal_per_row_model"] != 250
 
 
 def test_each_size_has_a_table_of_its_own() -> None:

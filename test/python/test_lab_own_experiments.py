@@ -42,8 +42,8 @@ from world.sql import value
 def test_writers(tmp_path: Path, users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     options = ("--clients", "2", "--seconds", "1")
     monkeypatch.setattr(WritersExperiment, "load", lambda _self, clients: Load(clients, 1, transactions=5))
-    with OwnServer(users.dsn, server) as own:
-        bench = WritersExperiment(WritersPlan(clients=(2,)), own, Progress())
+    with OwnServer(users.dsn, server) as own_server:
+        bench = WritersExperiment(WritersPlan(clients=(2,)), own_server, Progress())
         bench.prepare()
         turns = [bench.measure(form, 2, 1, 1) for form in ("partition_trigger", "xact", "xact")]
     assert [(turn["written"], turn["misplaced"]) for turn in turns] == [(10, 0)] * 3 and traces(users.dsn) == []
@@ -94,13 +94,13 @@ def test_readers_beside_an_open_transaction(
     monkeypatch.setattr("inorder.lab.experiments.reader.CLOCK_ERROR", 0.9)
     plan = ReaderPlan(writers=4, seconds=1)
     rounds: list[dict[str, Metrics]] = []
-    with OwnServer(users.dsn, server) as own:
-        bench = ReaderExperiment(plan, own, Progress())
+    with OwnServer(users.dsn, server) as own_server:
+        bench = ReaderExperiment(plan, own_server, Progress())
         bench.prepare()
         with connect(f"{users.dsn} dbname=bare") as other, other.transaction():
             other.execute("SELECT pg_current_xact_id()")
             rounds.append(measured(bench, 1))
-        monkeypatch.setattr(own, "clock", lambda: Apart(-1.0, 1.0))
+        monkeypatch.setattr(own_server, "clock", lambda: Apart(-1.0, 1.0))
         rounds.append(measured(bench, 2))
     assert traces(users.dsn) == []
     first, second = rounds

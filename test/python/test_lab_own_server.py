@@ -125,9 +125,9 @@ def test_existing_objects_are_never_removed(tmp_path: Path, users: Cluster, serv
         connection.execute("CREATE TABLE inorder_lab.mine AS SELECT 1 AS id")
         done = inorder("lab", "run", "bulk", "--dsn", users.dsn, folder=tmp_path, server=server)
         assert done.returncode == 2 and "already has a schema inorder_lab" in done.stderr
-        own = OwnServer(users.dsn, server)
+        own_server = OwnServer(users.dsn, server)
         with pytest.raises(InputError, match="already"):
-            own.__enter__()
+            own_server.__enter__()
         assert value(connection, "SELECT id FROM inorder_lab.mine") == 1
         connection.execute("ALTER SCHEMA inorder_lab RENAME TO kept")
         with OwnServer(users.dsn, server):
@@ -163,9 +163,9 @@ def test_nothing_stays_after_an_interrupt(
 def test_a_password_is_no_argument(users: Cluster, server: Installation) -> None:
     with pytest.raises(InputError, match="--dsn has sslpassword, which every user of this machine could see"):
         OwnServer(f"{users.dsn} sslpassword=secret", server)
-    own = OwnServer(f"{users.dsn} password=secret", server)
-    assert "secret" not in own.database and own.environment()["PGPASSWORD"] == "secret"
-    assert SILENCE.items() <= conninfo_to_dict(own.database).items()  # pgbench does not wait for hours, either
+    own_server = OwnServer(f"{users.dsn} password=secret", server)
+    assert "secret" not in own_server.database and own_server.environment()["PGPASSWORD"] == "secret"
+    assert SILENCE.items() <= conninfo_to_dict(own_server.database).items()  # pgbench does not wait for hours, either
 
 
 def test_what_vacuum_says_must_be_english() -> None:

@@ -181,11 +181,11 @@ def test_readers_that_lose_the_row_of_an_open_transaction(server: Installation) 
             with first.transaction():
                 first.execute(insert)
                 control.execute(insert)
-                seen = {name: reader.poll(control) for name, reader in readers.items()}
-            later = {name: reader.poll(control) for name, reader in readers.items()}
-            assert all((seen[name], later[name]) == ([2], []) for name in LOSING)
-            assert seen["horizon"] == [] and later["horizon"] == [1, 2]
-            assert seen["feed"] == [2] and later["feed"] == [1]
+                first_polls = {name: reader.poll(control) for name, reader in readers.items()}
+            later_polls = {name: reader.poll(control) for name, reader in readers.items()}
+            assert all((first_polls[name], later_polls[name]) == ([2], []) for name in LOSING)
+            assert first_polls["horizon"] == [] and later_polls["horizon"] == [1, 2]
+            assert first_polls["feed"] == [2] and later_polls["feed"] == [1]
             assert all(reader.poll(control) == [] for reader in readers.values())
 
 

@@ -56,8 +56,8 @@ def test_the_page_has_the_figures_of_its_files() -> None:
 def test_a_picture(name: str, theme: str) -> None:
     written = (pictures.IMAGES / f"{name}-{theme}.svg").read_text(encoding="utf-8")
     shown = re.compile(r">([^<>]+)<| fill=\"([^\"]+)\"")
-    drawn = pictures.picture(name, RESULT, theme)
-    assert shown.findall(drawn) == shown.findall(written), "python script/docs/results_page.py writes it"
+    picture = pictures.picture(name, RESULT, theme)
+    assert shown.findall(picture) == shown.findall(written), "python script/docs/results_page.py writes it"
     assert "var(" not in written and "url(" not in written and "href" not in written
     other = (pictures.IMAGES / f"{name}-{'dark' if theme == 'light' else 'light'}.svg").read_text(encoding="utf-8")
     assert shown.findall(other) != shown.findall(written)
@@ -104,9 +104,9 @@ def test_the_runs_are_reported(tmp_path: Path) -> None:
         assert f"# {name}{ENDING}: {result.experiment}\n" in done.stdout
         (row,) = (line for line in written if line.startswith(f"| {run_link(name)} |"))
         assert (ENDED_EARLY in row) == (not result.complete)
-        kept = (RESULTS / f"{name}.md").read_text(encoding="utf-8") if name in WITH_PAGE else done.stdout
+        page_text = (RESULTS / f"{name}.md").read_text(encoding="utf-8") if name in WITH_PAGE else done.stdout
         for line in figures_of(result):
-            assert line in done.stdout and line in kept, name
+            assert line in done.stdout and line in page_text, name
     (file,) = (path for path in FILES if path.name.startswith("reader-18"))
     inorder("lab", "report", str(file), "--html", "page.html", folder=tmp_path)
     assert load_all(tmp_path / "page.html") == [RESULT["reader-18"]]
@@ -134,11 +134,11 @@ def test_a_run_is_repeated_by_its_command(monkeypatch: pytest.MonkeyPatch) -> No
         _, _, _, experiment, *words = shlex.split(command(result))
         kind = all_experiments()[experiment]
         options = {setting.option(field): (field, setting) for field, setting in settings_of(kind.Plan).items()}
-        given = {}
+        settings = {}
         for option, value in zip(words[::2], words[1::2], strict=True):
             field, setting = options[option]
-            given[field] = setting.type.read(value, option)
-        assert kind.Plan.of_size("", given) == kind.plan_in(result), name
+            settings[field] = setting.type.read(value, option)
+        assert kind.Plan.of_size("", settings) == kind.plan_in(result), name
 
 
 def test_a_run_has_no_private_names() -> None:

@@ -144,8 +144,8 @@ def test_two_kinds_with_little_wal(server: Installation, lab_run: LabRun) -> Non
 def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
     result, printed = lab_run(f"uuid-v1 --rows {ROWS} --memory 32MB")
     assert Counter((run.step, run.kind) for run in result.runs) == Counter((s, k) for s in STEPS for k in KINDS)
-    wanted = {"seconds", "wal_bytes", "full_page_images", "index_reads"}
-    assert all(wanted <= run.metrics.keys() for run in result.runs if run.step in TIMED)
+    required_metrics = {"seconds", "wal_bytes", "full_page_images", "index_reads"}
+    assert all(required_metrics <= run.metrics.keys() for run in result.runs if run.step in TIMED)
     freed = {run.kind: run.metrics["pages_freed"] for run in result.select(VACUUM_OLDEST)}
     assert freed["uuid"] == 0 < min(freed["uuid_v1"], freed["uuid_v7"], freed["bigint"])
     for word in ("COPY FROM, s", "next 10 %, s", "COPY TO, s", "ANALYZE, s", "VACUUM oldest, s", "REINDEX, s", "23.8"):

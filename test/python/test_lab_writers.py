@@ -159,15 +159,15 @@ def test_each_form_writes_its_rows_where_they_belong(bench: Few, form: str, rows
 
 def chosen(script: Sequence[str], writer: int) -> list[str]:
     """The statements of a script that pgbench would execute for this writer."""
-    done, taken = [], [True]
+    done, branches = [], [True]
     for line in script:
         if line.startswith("\\if "):
-            taken.append(taken[-1] and writer < int(line.rpartition(" ")[2]))
+            branches.append(branches[-1] and writer < int(line.rpartition(" ")[2]))
         elif line == "\\else":
-            taken[-1] = taken[-2] and not taken[-1]
+            branches[-1] = branches[-2] and not branches[-1]
         elif line == "\\endif":
-            taken.pop()
-        elif taken[-1]:
+            branches.pop()
+        elif branches[-1]:
             done.append(line)
     return done
 

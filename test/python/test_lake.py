@@ -33,8 +33,8 @@ def lake(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
         run(admin, "CREATE DATABASE lake")
     info = fresh.info
     try:
-        with connect(make_conninfo(info.dsn, dbname="lake")) as there:
-            run(there, "CREATE TABLE events (id uuid, n int)", "CREATE TABLE position (position text)")
+        with connect(make_conninfo(info.dsn, dbname="lake")) as session:
+            run(session, "CREATE TABLE events (id uuid, n int)", "CREATE TABLE position (position text)")
             run(fresh, "CREATE EXTENSION postgres_fdw", "SELECT feed_create('lake', 'events')",
                 "CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw "
                 f"OPTIONS (host '{info.host}', port '{info.port}', dbname 'lake')",
@@ -42,29 +42,29 @@ def lake(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
                 "CREATE FOREIGN TABLE lake_events (id uuid, n int) SERVER far OPTIONS (table_name 'events')",
                 "CREATE FOREIGN TABLE lake_position (position text) SERVER far OPTIONS (table_name 'position')",
                 "INSERT INTO lake_position SELECT reader_start('events')::jsonb")  # fmt: skip
-            yield there
+            yield session
     finally:
         with connect(cluster.dsn) as admin:
             run(admin, "DROP DATABASE lake WITH (FORCE)")
 
 
-def fail_between_the_commits(there: Connection) -> None:
+def fail_between_the_commits(lake: Connection) -> None:
     """Let the server end the session here after the lake has committed, before the session learns of the commit."""
-    run(there, "CREATE FUNCTION ends() RETURNS trigger LANGUAGE plpgsql SET client_min_messages = error AS "
+    run(lake, "CREATE FUNCTION ends() RETURNS trigger LANGUAGE plpgsql SET client_min_messages = error AS "
                "$$BEGIN PERFORM pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
                "WHERE application_name = 'here'; RETURN NULL; END$$",
         "CREATE CONSTRAINT TRIGGER ends AFTER INSERT ON events DEFERRABLE INITIALLY DEFERRED "
         "FOR EACH ROW EXECUTE FUNCTION ends()")  # fmt: skip
 
 
-def failing(fresh: Connection, there: Connection, statement: str) -> None:
-    fail_between_the_commits(there)
+def failing(fresh: Connection, lake: Connection, statement: str) -> None:
+    fail_between_the_commits(lake)
     with (
         connect(make_conninfo(fresh.info.dsn, dbname="tail")) as here,
         pytest.raises(psycopg.OperationalError, match=FAILED),
     ):
         run(here, "SET application_name = 'here'", statement)
-    run(there, "DROP FUNCTION ends() CASCADE")
+    run(lake, "DROP FUNCTION ends() CASCADE")
 
 
 def test_an_error_undoes_rows_and_position(fresh: Connection, lake: Connection) -> None:

@@ -18,11 +18,11 @@ def circle(needed: dict[str, set[str]]) -> set[str]:
     >>> sorted(circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}))
     ['a', 'b', 'c']
     """
-    left = dict(needed)
-    while ground := [name for name, needs in left.items() if not needs & left.keys()]:
+    remaining = dict(needed)
+    while ground := [name for name, needs in remaining.items() if not needs & remaining.keys()]:
         for name in ground:
-            del left[name]
-    return set(left)
+            del remaining[name]
+    return set(remaining)
 
 
 def test_the_tool_keeps_its_layers() -> None:
@@ -106,10 +106,10 @@ def users_in_sql() -> dict[str, set[str]]:
     texts = {
         str(path.relative_to(ROOT / "sql").with_suffix("")): SQL_COMMENT.sub("", path.read_text()) for path in SQL_FILES
     }
-    made = {name: set(SQL_OBJECT.findall(text)) for name, text in texts.items()}
-    places = {each: name for name in reversed(made) for each in made[name]}
+    objects = {name: set(SQL_OBJECT.findall(text)) for name, text in texts.items()}
+    places = {each: name for name in reversed(objects) for each in objects[name]}
     return {
-        name: {places[each] for each in set(SQL_USE.findall(text)) - made[name] if each in places} - {name}
+        name: {places[each] for each in set(SQL_USE.findall(text)) - objects[name] if each in places} - {name}
         for name, text in texts.items()
         if name not in RIGHTS
     }

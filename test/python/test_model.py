@@ -35,7 +35,7 @@ def test_each_check_holds_or_fails_as_expected(name: str) -> None:
 def test_each_other_method_is_checked_and_must_fail() -> None:
     for module in ("Reader", "Feed", "Ordered", "Workers", "Changes"):
         text = FOLDER.joinpath(f"{module}.tla").read_text()
-        own = re.findall(r'\\\* "(\w+)" is inorder\'s way', text)
+        own_methods = re.findall(r'\\\* "(\w+)" is inorder\'s way', text)
         variants = set(re.findall(r'Variant (?:=|#) "(\w+)"', text)) | {
             name for names in re.findall(r"Variant \\in \{(.*?)\}", text) for name in re.findall(r'"(\w+)"', names)
         }
@@ -45,7 +45,7 @@ def test_each_other_method_is_checked_and_must_fail() -> None:
             if wanted.module == module
         }
         assert variants <= set(checked)
-        assert {name for name, fails in checked.items() if not fails} == set(own)
+        assert {name for name, fails in checked.items() if not fails} == set(own_methods)
 
 
 def test_names_of_the_code_exist() -> None:
@@ -54,10 +54,10 @@ def test_names_of_the_code_exist() -> None:
     source = "\n".join(path.read_text() for path in (ROOT / "sql").rglob("*.sql"))
     model = "\n".join(path.read_text() for path in FOLDER.glob("*.tla"))
     assert len(rows) > 8
-    for left, right in rows:
-        for name in re.findall(r"`(\w+)", left):
+    for model_names, code_names in rows:
+        for name in re.findall(r"`(\w+)", model_names):
             assert re.search(rf"^ *{name}\b.*==|\b{name} \|->|^ +{name},|{name} +\\\*", model, re.MULTILINE), name
-        for name in re.findall(r"`(\w+)`", right):
+        for name in re.findall(r"`(\w+)`", code_names):
             assert re.search(rf"CREATE FUNCTION \S+\.{name}\(", source), name
 
 

@@ -37,8 +37,8 @@ def metrics_of(expression: str) -> set[str]:
 def test_a_rule_can_be_evaluated(rule: dict[str, Any]) -> None:
     assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
     assert re.fullmatch(r"\d+[smh]", rule.get("for", "1m"))
-    ours = {f"inorder_feed_{gauge}" for gauge in GAUGES}
-    assert metrics_of(rule["expr"]) & ours and metrics_of(rule["expr"]) <= ours | OTHERS
+    our_metrics = {f"inorder_feed_{gauge}" for gauge in GAUGES}
+    assert metrics_of(rule["expr"]) & our_metrics and metrics_of(rule["expr"]) <= our_metrics | OTHERS
     assert set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"])) <= set(LABELS)
 
 

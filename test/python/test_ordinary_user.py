@@ -94,10 +94,16 @@ def test_the_tests_pass_for_an_ordinary_user(
     of_this_run = ("PYTEST", "INORDER")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(of_this_run)}
     path = os.pathsep.join(map(str, (checkout, packages)))
-    own = {"HOME": str(checkout), "TMPDIR": str(checkout / "tmp"), "PYTHONPATH": path, "USER": USER, "LOGNAME": USER}
+    user_environment = {
+        "HOME": str(checkout),
+        "TMPDIR": str(checkout / "tmp"),
+        "PYTHONPATH": path,
+        "USER": USER,
+        "LOGNAME": USER,
+    }
     done = subprocess.run(
         [python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *tests],
-        check=False, cwd=checkout, env=environment | own, capture_output=True, text=True,
+        check=False, cwd=checkout, env=environment | user_environment, capture_output=True, text=True,
         user=user.pw_uid, group=user.pw_gid, extra_groups=[],
     )  # fmt: skip
     assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr

@@ -50,7 +50,7 @@ def version(tree: trees.Tree) -> int:
     return SYSTEMS[tree.name]
 
 
-def on_server(tree: trees.Tree, command: str, given: str = "") -> str:
+def on_server(tree: trees.Tree, command: str, input_text: str = "") -> str:
     """Start the system's server, run a command as its administrator, and stop the server; returns the output."""
     if (tree.changes / "opt" / "server").exists():
         start, stop = (f"su - user -c '{BIN}/pg_ctl -s -w -D ~/.cache/data {word}'" for word in (STARTED, "stop"))
@@ -60,7 +60,7 @@ def on_server(tree: trees.Tree, command: str, given: str = "") -> str:
         words = ("start -o '-c listen_addresses='", "stop")
         start, stop = (f"pg_ctlcluster {version(tree)} main {word}" for word in words)
         user = "postgres"
-    return tree.run(f"{start} >&2\nsu - {user} -c '{command}' <<'END'\n{given}END\n{stop} >&2")
+    return tree.run(f"{start} >&2\nsu - {user} -c '{command}' <<'END'\n{input_text}END\n{stop} >&2")
 
 
 def use(tree: trees.Tree, statements: dict[str, str | None]) -> None:

@@ -112,12 +112,12 @@ def test_a_position_without_partitions(in_schema: Connection) -> None:
     assert parts.read() == [1]
     parts.filled(7)
     assert parts.read() == []
-    kept = parts.position
+    position = parts.position
     parts.attach(7)
-    parts.position = str(value(in_schema, without.format("%s::text::feed_position"), kept))
+    parts.position = str(value(in_schema, without.format("%s::text::feed_position"), position))
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="remembers no partitions"):
         parts.read()
-    parts.position = kept
+    parts.position = position
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="events_7 has rows of transactions"):
         parts.read()
 

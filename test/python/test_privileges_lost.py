@@ -53,8 +53,8 @@ def outcomes(
         run(reader, "ROLLBACK")
         run(owner, loss[1])
         run(reader, begin(call))
-        again = state(reader, call)
-        assert again == "", (name, again)
+        second_state = state(reader, call)
+        assert second_state == "", (name, second_state)
         run(reader, "ROLLBACK")
     return sqlstates
 

@@ -72,11 +72,11 @@ def places(name: str) -> set[tuple[str, str, int]]:
 
 def test_the_full_runs_measure_every_published_figure() -> None:
     for experiment in {table["experiment"] for _, table in TABLES}:
-        there = places(experiment)
+        measured = places(experiment)
         for study, table in TABLES:
             for cell in cells_of(study, table) if table["experiment"] == experiment else ():
                 place = (cell.step.partition("@")[0], cell.kind)
-                rows = {rows for step, kind, rows in there if (step, kind) == place}
+                rows = {rows for step, kind, rows in measured if (step, kind) == place}
                 # Keys of an extension that some servers lack, and the table that was loaded with such keys, are left
                 # out.
                 if "random_ossp" not in cell.kind and table["name"] != "loaded":
@@ -272,14 +272,14 @@ def test_a_command_runs_as_written(command: list[str], tmp_path: Path) -> None:
         setting.option(name): (name, setting) for name, setting in settings_of(kind.Plan).items() if setting.asked
     }
     assert {option for option, _ in pairs(command[1:])} <= options_of(named(["lab", "run", command[0]]))
-    given = {
+    parameters = {
         settings[option][0]: settings[option][1].type.read(str(tmp_path) if value == "DIR" else value, option)
         for option, value in pairs(command[1:])
         if option not in OF_RUNS
     }
-    plan = kind.Plan.of_size(size, given)
+    plan = kind.Plan.of_size(size, parameters)
     plan.require_allowed(own=False)
-    assert kind.room(plan)[0] > 0 and {name: getattr(plan, name) for name in given} == given
+    assert kind.room(plan)[0] > 0 and {name: getattr(plan, name) for name in parameters} == parameters
 
 
 def test_the_tables_are_in_the_reports_and_all_of_them_are_listed() -> None:

@@ -400,9 +400,9 @@ def test_columns_of_other_tables(owner: Connection, wrong: str) -> None:
 def test_every_refusal_of_a_column_is_checked_first() -> None:
     refusals = {text for text, file in messages().items() if file in ("column.sql", "order.sql")}
     refusals |= {text for text in messages() if text.startswith("column … of table … is not a smallint")}
-    asked = [*(wrong for wrong in COLUMNS), *OTHER_COLUMNS]
+    checked = [*(wrong for wrong in COLUMNS), *OTHER_COLUMNS]
     assert (
-        sorted(text for text in refusals - set(LATER_OF_COLUMNS) if not any(text.endswith(words) for words in asked))
+        sorted(text for text in refusals - set(LATER_OF_COLUMNS) if not any(text.endswith(words) for words in checked))
         == []
     )
     assert set(LATER_OF_COLUMNS) <= refusals
@@ -413,8 +413,8 @@ def test_every_refusal_of_the_guard_and_of_reads_is_checked_first_or_listed(owne
     raised |= {text for text, file in messages().items() if file in ("guard.c", "guard.sql", "table.sql", "proof.sql")}
     later = {text for texts in LATER.values() for text in texts}
     shown = [message for _, _, message in CHANGES.values()] + ["fires after the guard"]
-    asked = {text for text in raised if any(words in text.replace("…", "no column") for words in shown)
+    checked = {text for text in raised if any(words in text.replace("…", "no column") for words in shown)
              or any(re.search(re.escape(text).replace("…", ".*"), words) for words in shown)
              or any(words.replace(" xact", " …").replace(" id", " …") in text for words in shown)}  # fmt: skip
-    assert sorted(raised - asked - later) == []
+    assert sorted(raised - checked - later) == []
     assert sorted(later - raised) == []

@@ -23,11 +23,11 @@ OF_UPDATES = tuple(rule for rule in RULES if rule is not rules.made_anew)
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("releases") / "tree"
-    next_release.copy_tree(made)
-    next_release.begin_next(made)
-    next_release.make_changes(made)
-    return made
+    copied_tree = tmp_path_factory.mktemp("releases") / "tree"
+    next_release.copy_tree(copied_tree)
+    next_release.begin_next(copied_tree)
+    next_release.make_changes(copied_tree)
+    return copied_tree
 
 
 def joined(folder: Path) -> str:
@@ -50,7 +50,7 @@ def c_functions(script: str) -> dict[str, set[str]]:
 
 def replaced(script: str) -> set[str]:
     return {
-        made for each in statements(script) if getattr(each.node, "replace", False) and (made := made_by(each.node))
+        name for each in statements(script) if getattr(each.node, "replace", False) and (name := made_by(each.node))
     }
 
 
@@ -105,8 +105,8 @@ def test_updates_replace_only_existing_functions(tree: Path) -> None:
         for path in (folder / "sql" / "update").glob("inorder--*.sql"):
             before, _, _ = path.stem.removeprefix("inorder--").partition("--")
             script = folder / "sql" / "released" / f"inorder--{before}.sql"
-            there = made(script.read_text()) if script.exists() else set()
-            assert replaced(path.read_text()) <= there, path.name
+            existing = made(script.read_text()) if script.exists() else set()
+            assert replaced(path.read_text()) <= existing, path.name
     assert replaced((tree / "sql" / "update" / f"inorder--{__version__}--{NEXT}.sql").read_text())
 
 
@@ -127,8 +127,8 @@ def test_release_writes_the_version_everywhere(tree: Path) -> None:
 def test_release_refuses(tmp_path: Path) -> None:
     folder = tmp_path / "tree"
     next_release.copy_tree(folder)
-    for asked, message in (("0.1.9", "which is later"), ("1.0", "is no version"), ("v1.0.0", "is no version")):
-        assert message in next_release.release(folder, asked).stderr
+    for version, message in (("0.1.9", "which is later"), ("1.0", "is no version"), ("v1.0.0", "is no version")):
+        assert message in next_release.release(folder, version).stderr
     if __version__ not in versions(RELEASED):
         assert "is not released" in next_release.release(folder, NEXT).stderr
         assert next_release.release(folder, __version__).returncode == 0

@@ -73,8 +73,8 @@ def test_what_was_not_measured_is_not_shown() -> None:
 def test_several_numbers_of_sessions_are_compared_each_with_its_own() -> None:
     plan = WritersPlan(forms=(BASELINE, LOCK_CACHED), clients=(16, 2), rounds=1)
     result, bench = run_on_paper(OnPaper, plan)
-    wanted = Counter([(BASELINE, 1), *((form, clients) for form in plan.forms for clients in plan.clients)] * 2)
-    assert Counter((form, clients) for form, clients, *_ in bench.asked) == wanted
+    expected = Counter([(BASELINE, 1), *((form, clients) for form in plan.forms for clients in plan.clients)] * 2)
+    assert Counter((form, clients) for form, clients, *_ in bench.asked) == expected
     assert [row[:2] for row in section(result, "writers_speed_1").shown()] == [
         ["one table", "1"], ["one table", "2"], ["lock + DISCARD, CACHE 1000", "2"], ["one table", "16"],
         ["lock + DISCARD, CACHE 1000", "16"],
@@ -85,8 +85,8 @@ def test_one_session_writes_into_several_numbers_of_tables() -> None:
     """If a trigger distributes a log, the log has many tables, and one session loads it instead of several sessions."""
     plan = WritersPlan(forms=(BASELINE, PARTITION_TRIGGER), tables=(512, 2), rounds=1)
     result, bench = run_on_paper(OnPaper, plan)
-    asked = Counter((form, clients, tables) for form, clients, _rows, _seed, tables in bench.asked)
-    assert asked == {(BASELINE, 1, 0): 2, (PARTITION_TRIGGER, 1, 2): 2, (PARTITION_TRIGGER, 1, 512): 2}
+    loads = Counter((form, clients, tables) for form, clients, _rows, _seed, tables in bench.asked)
+    assert loads == {(BASELINE, 1, 0): 2, (PARTITION_TRIGGER, 1, 2): 2, (PARTITION_TRIGGER, 1, 512): 2}
     shown = section(result, "writers_speed_1")
     assert [column.name for column in shown.columns][:3] == ["form", "sessions", "tables"]
     assert [row[:3] for row in shown.shown()] == [

@@ -112,12 +112,12 @@ def test_a_compressed_file_is_read(tmp_path: Path) -> None:
 
 
 def test_an_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
-    path, whole = tmp_path / "r.jsonl", lines_of(result())
-    for end in range(whole.index(b"\n") + 1, len(whole)):
-        path.write_bytes(whole[:end])
+    path, content = tmp_path / "r.jsonl", lines_of(result())
+    for end in range(content.index(b"\n") + 1, len(content)):
+        path.write_bytes(content[:end])
         assert load(path).runs == [] and not load(path).complete
     Journal(path).save(result())
-    assert path.read_bytes() == whole
+    assert path.read_bytes() == content
 
 
 def head_of_version(version: int, **more: str) -> str:

@@ -84,11 +84,11 @@ def test_complete_kinds_of_a_long_round_are_kept() -> None:
 
 @pytest.mark.server
 def test_an_interrupted_run_is_resumed(tmp_path: Path, server: Installation) -> None:
-    asked = ("--keys", "bigint,v7", "--rows", "1000", "--inserts", "80", "--rounds", "2", "--out", "r.json")
-    done = inorder("lab", "run", "insert", *asked, folder=tmp_path, server=server)
+    options = ("--keys", "bigint,v7", "--rows", "1000", "--inserts", "80", "--rounds", "2", "--out", "r.json")
+    done = inorder("lab", "run", "insert", *options, folder=tmp_path, server=server)
     assert done.returncode == 0, done.stderr
-    again = inorder("lab", "resume", "r.json", folder=tmp_path, server=server)
-    assert again.returncode == 2 and "r.json is complete" in again.stderr
+    repeated = inorder("lab", "resume", "r.json", folder=tmp_path, server=server)
+    assert repeated.returncode == 2 and "r.json is complete" in repeated.stderr
 
     cut = load(tmp_path / "r.json")
     places = [place for place, run in enumerate(cut.runs) if run.step == "insert"]

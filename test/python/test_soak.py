@@ -76,7 +76,7 @@ def test_the_page_and_its_pictures_are_of_the_kept_samples() -> None:
     assert with_parts(page, soak_page.parts(soaks)) == page
     for curve in soak_page.DRAWN:
         for theme in ("light", "dark"):
-            drawn = soak_page.picture(curve, soak_page.longest(), theme)
-            assert drawn == (pictures.IMAGES / f"soak-{curve}-{theme}.svg").read_text() and "var(" not in drawn
+            picture = soak_page.picture(curve, soak_page.longest(), theme)
+            assert picture == (pictures.IMAGES / f"soak-{curve}-{theme}.svg").read_text() and "var(" not in picture
     lines = [line for soak in soaks for line in soak["pieces"][-1]["lines"]]
     assert not any(line[fault] for line in lines for fault in ("lost", "repeated", "foreign"))

@@ -82,10 +82,10 @@ def test_the_copy_in_delta_is_the_table(tail: Tail, fresh: Connection, merged: M
         for statement in step:
             run(fresh, statement)
             tail(*COMMAND)  # makes one file
-        there = [list(row) for row in fresh.execute("SELECT id, name FROM customers ORDER BY id").fetchall()]
-        assert merged.copy() == there
+        table_rows = [list(row) for row in fresh.execute("SELECT id, name FROM customers ORDER BY id").fetchall()]
+        assert merged.copy() == table_rows
         merged.forget_last_batch()
-        assert merged.copy() == there
+        assert merged.copy() == table_rows
 
 
 # Keys that are equal in PostgreSQL and written differently. In Spark the first two are strings and therefore different;

@@ -121,9 +121,9 @@ class Shop:
 @pytest.fixture
 def shop(cluster: Cluster, fresh: Connection) -> Iterator[Shop]:
     insert(fresh, 10)
-    made = Shop(f"{cluster.dsn} dbname=tail", fresh)
-    yield made
-    for plan in made.plans:
+    new_shop = Shop(f"{cluster.dsn} dbname=tail", fresh)
+    yield new_shop
+    for plan in new_shop.plans:
         plan.close()
 
 
@@ -161,11 +161,11 @@ def test_a_query_of_the_rows_available_now_ends(shop: Shop, cluster: Cluster) ->
         plan.stop_here()
         long.execute("COMMIT")
         insert(shop.connection, 5, 50)
-        seen: list[int] = []
+        rows: list[int] = []
         while (after := plan.next(place, 5)) != place:
-            seen += shop.read(plan.tasks(place, after))
+            rows += shop.read(plan.tasks(place, after))
             place = after
-        assert seen == list(range(1, 13))
+        assert rows == list(range(1, 13))
     plan = shop.plan()
     assert shop.read(plan.tasks(place, plan.next(place, None))) == [50, 51, 52, 53, 54, 100, 101]
 

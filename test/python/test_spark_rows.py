@@ -245,11 +245,11 @@ def test_from_19_on_the_wait_is_in_the_server(of_19: tuple[Cluster, Standby], mo
         Driver(parsed({"dsn": primary.dsn, "table": "events"})) as plan,
     ):  # fmt: skip
         start = plan.start()
-        seen = plan.next(start, None)
+        offset = plan.next(start, None)
         standby.catch_up()
         other.execute("SELECT pg_wal_replay_pause()")
         insert(writer, 3)
-        tasks = plan.tasks(seen, plan.next(seen, None))
+        tasks = plan.tasks(offset, plan.next(offset, None))
         with pytest.raises(InorderError, match=r"has not replayed the WAL up to .* in 1 s"):
             rows_of(tasks, standby.dsn, {"n": "int"}, wait=1)
         reader = pool.submit(rows_of, tasks, standby.dsn, {"n": "int"})
@@ -270,9 +270,9 @@ def test_from_19_on_a_standby_that_is_promoted_meanwhile_is_refused(of_19: tuple
             Driver(parsed({"dsn": primary.dsn, "table": "events"})) as plan,
         ):  # fmt: skip
             other.execute("SELECT pg_wal_replay_pause()")
-            seen = plan.next(plan.start(), None)
+            offset = plan.next(plan.start(), None)
             insert(writer, 3)
-            tasks = plan.tasks(seen, plan.next(seen, None))
+            tasks = plan.tasks(offset, plan.next(offset, None))
             reader = pool.submit(rows_of, tasks, standby.dsn, {"n": "int"})
             wait_for(lambda: other.execute("SELECT FROM pg_stat_activity WHERE query LIKE 'WAIT FOR LSN%'").rowcount)
             standby.promote()
@@ -281,11 +281,11 @@ def test_from_19_on_a_standby_that_is_promoted_meanwhile_is_refused(of_19: tuple
 
 
 def test_parts_are_read_by_one_connection(cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened, made = [], rows.Connection
+    opened, connection_class = [], rows.Connection
 
     def counted(dsn: str) -> object:
         opened.append(dsn)
-        return made(dsn)
+        return connection_class(dsn)
 
     monkeypatch.setattr(rows, "Connection", counted)
     dsn, names = f"{cluster.dsn} dbname=tail", {"n": "int"}
@@ -295,12 +295,12 @@ def test_parts_are_read_by_one_connection(cluster: Cluster, fresh: Connection, m
         start = plan.start()
         tasks = plan.tasks(start, plan.next(start, None))
         assert len(tasks) == 3
-        for attempts, ended in ((1, True), (2, False), (2, False)):
+        for attempts, is_ended in ((1, True), (2, False), (2, False)):
             assert sorted(str(row["n"]) for row in rows_of(tasks, dsn, names)) == sorted(map(str, range(1, 11)))
             assert len(opened) == attempts
             assert fresh.execute("SELECT FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid <> "
                                  "pg_backend_pid() AND datname = current_database()").rowcount == 0  # fmt: skip
-            if ended:
+            if is_ended:
                 fresh.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
                               "WHERE pid <> pg_backend_pid() AND datname = current_database()")  # fmt: skip
         with pytest.raises(InputError, match='column "m" is not in'):

@@ -49,9 +49,11 @@ def installed(server: Installation, cluster: Cluster) -> Iterator[str]:
     with connect(f"{cluster.dsn} dbname=plain_made") as connection:
         # The role that a provider gives to a user may have default privileges like these.
         kinds = ("SCHEMAS", "TABLES", "FUNCTIONS", "TYPES")
-        given = [f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO PUBLIC, plain_stranger" for kind in kinds]
-        given += [f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO plain_stranger WITH GRANT OPTION" for kind in kinds]
-        run(connection, "SET ROLE plain_installer", *given)
+        grants = [f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO PUBLIC, plain_stranger" for kind in kinds]
+        grants += [
+            f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO plain_stranger WITH GRANT OPTION" for kind in kinds
+        ]
+        run(connection, "SET ROLE plain_installer", *grants)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         script = write_edition(Path(folder), "inorder", "")
@@ -89,8 +91,8 @@ def test_admitted_roles_use_the_edition(edition: Connection) -> None:
     as_role(edition, "plain_reader")
     run(edition, "SELECT feed_create('own', 'events')")
     assert rows(edition, "SELECT n FROM feed_read('own', null::events)") == [(n,) for n in range(1, 6)]
-    seen = [("f", "plain_owner"), ("own", "plain_reader")]
-    assert rows(edition, "SELECT name, owner FROM feeds ORDER BY name") == seen
+    visible_feeds = [("f", "plain_owner"), ("own", "plain_reader")]
+    assert rows(edition, "SELECT name, owner FROM feeds ORDER BY name") == visible_feeds
     with pytest.raises(errors.InsufficientPrivilege, match='feed "f"'):
         run(edition, "SELECT feed_read('f', null::events, owner => 'plain_owner')")
 
@@ -457,7 +459,7 @@ def test_a_dump_without_a_table(cluster: Cluster, edition: Connection, tmp_path:
         "SELECT feed_create('m', 'more')",
     )  # fmt: skip
     feeds = "SELECT name FROM inorder_internal.feed ORDER BY name"
-    for options, script, kept in (
+    for options, script, remaining_feeds in (
         (["--inserts"], "", ["f"]),
         ([], "CREATE SCHEMA app; CREATE TABLE app.more ()", ["f", "m"]),
         ([], "", []),
@@ -467,7 +469,7 @@ def test_a_dump_without_a_table(cluster: Cluster, edition: Connection, tmp_path:
         with copy_of("template1", cluster, "plain2") as connection:
             done = run_program(cluster, "psql", "-Xq", "-c", script, "-f", dump, "plain2")
             assert ('relation "app.more" does not exist' in done.stderr) == (not script)
-            assert [name for (name,) in rows(connection, feeds)] == kept
+            assert [name for (name,) in rows(connection, feeds)] == remaining_feeds
 
 
 def test_keys_are_those_of_the_extension(server: Installation, cluster: Cluster, edition: Connection) -> None:
@@ -522,8 +524,8 @@ def test_keys_that_someone_has_set(edition: Connection) -> None:
             assert rows(other, f"SELECT uuid_xact_id('{made_key}')") == [(number,)]
         # The setting has a valid key of this transaction, and after it keys of another transaction.
         with edition.transaction():
-            own = str(rows(edition, "SELECT uuid_xact_nextval()")[0][0]).replace("-", "")
-            run(edition, f"SET LOCAL inorder.keys = '{own}{text}'")
+            own_key = str(rows(edition, "SELECT uuid_xact_nextval()")[0][0]).replace("-", "")
+            run(edition, f"SET LOCAL inorder.keys = '{own_key}{text}'")
             check(2)
 
 
@@ -548,8 +550,8 @@ def test_keys_that_one_statement_makes(edition: Connection) -> None:
         return (number >> 64 & 0xFFF) << 62 | number & (1 << 62) - 1
 
     with edition.transaction():
-        made_key, other, own = rows(edition, "SELECT uuid_xact_nextval(), uuid_xact_nextval(5), xact_id()")[0]
-        number = int(str(own))
+        made_key, other, own_number = rows(edition, "SELECT uuid_xact_nextval(), uuid_xact_nextval(5), xact_id()")[0]
+        number = int(str(own_number))
         keys = [
             made_key,
             other,

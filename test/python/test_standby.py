@@ -57,9 +57,9 @@ def two(pair: tuple[Cluster, Standby]) -> Iterator[Two]:
     with connect(pair[0].dsn) as primary, connect(pair[1].dsn) as standby:
         primary.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
         primary.execute("SELECT feed_create('f', 'events'), exact_count_start('events')")
-        made = Two(primary, standby, pair[1])
-        made.catch_up()
-        yield made
+        two_servers = Two(primary, standby, pair[1])
+        two_servers.catch_up()
+        yield two_servers
         primary.execute("SET client_min_messages = error; ROLLBACK")  # a test that failed may have left a transaction
         for (gid,) in primary.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
             primary.execute(sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(gid)))
@@ -87,15 +87,15 @@ def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoin
         number = value(writer, "SELECT xact_id()")
         if prepared:
             writer.execute("PREPARE TRANSACTION 'p'")
-        ended = "SELECT ended_transactions() @> %s::bigint"
+        has_ended = "SELECT ended_transactions() @> %s::bigint"
         two.primary.execute("SELECT inorder_internal.make_durable(false)")
         two.catch_up()
         for connection in (two.primary, two.standby):  # no later transaction has ended yet
-            assert value(connection, ended, number) is False
+            assert value(connection, has_ended, number) is False
         two.insert(-1)  # a later transaction that has ended
         two.catch_up()
         assert value(two.standby, "SELECT upper(ended_transactions()) > %s", number) is True
-        assert value(two.standby, ended, number) is False
+        assert value(two.standby, has_ended, number) is False
         assert value(two.standby, "SELECT count(*) FROM pg_snapshot_xip(pg_current_snapshot())") == 0
         position = str(value(two.standby, "SELECT reader_start('events')::text"))
         rows, position = two.batch(two.standby, position)
@@ -103,7 +103,7 @@ def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoin
         assert two.standby.execute("SELECT exact_count('events'), count(*) FROM events").fetchone() == (1, 1)
         writer.execute("COMMIT PREPARED 'p'" if prepared else "COMMIT")
         two.catch_up()
-        assert value(two.standby, ended, number) is True
+        assert value(two.standby, has_ended, number) is True
         rows, _ = two.batch(two.standby, position)
         assert rows == [0, *range(1, savepoints + 1)]
         counts = two.standby.execute("SELECT exact_count('events'), count(*) FROM events").fetchone()
@@ -530,9 +530,9 @@ def test_a_snapshot_of_the_standby_outlives_its_promotion(server: Installation) 
                     other.execute("CREATE TABLE u ()")  # a later transaction that has ended, with its commit flushed
                 standby.catch_up()
                 reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
-                ended = "SELECT ended_transactions() @> %s::bigint"
-                assert value(reader, ended, number) is False
+                has_ended = "SELECT ended_transactions() @> %s::bigint"
+                assert value(reader, has_ended, number) is False
                 standby.promote()
-                assert value(reader, ended, number) is False
+                assert value(reader, has_ended, number) is False
                 reader.execute("COMMIT")
-                assert value(reader, ended, number) is True  # the promotion has aborted the transaction
+                assert value(reader, has_ended, number) is True  # the promotion has aborted the transaction

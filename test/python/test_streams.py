@@ -129,10 +129,10 @@ def next_number(connection: Connection) -> int:
     return int(value(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text"))
 
 
-def let_write(pair: Pair, part: int) -> None:
+def let_write(pair: Pair, number: int) -> None:
     with connect(pair.dsn) as connection:
-        enough = next_number(connection) + LEAST_NUMBERS[part]
-        time.sleep(SECONDS[part])
+        enough = next_number(connection) + LEAST_NUMBERS[number]
+        time.sleep(SECONDS[number])
         wait_for(lambda: next_number(connection) > enough)
 
 
@@ -315,8 +315,8 @@ def test_an_empty_key_is_refused(language: str) -> None:
     """With an empty key, anybody could sign cursors."""
     command = [*map(str, PROGRAMS[language]), "0"]
     keyless = os.environ | {"SOURCE": "", "STREAM_KEY": "", "PORT": "0"}
-    ended = subprocess.run(command, env=keyless, check=False, capture_output=True, timeout=PATIENCE)
-    assert ended.returncode and b"STREAM_KEY is empty" in ended.stderr
+    done = subprocess.run(command, env=keyless, check=False, capture_output=True, timeout=PATIENCE)
+    assert done.returncode and b"STREAM_KEY is empty" in done.stderr
 
 
 @pytest.mark.editions

@@ -46,11 +46,11 @@ def test_the_first_run_that_fits_is_next(folders: Path, room: Room, chosen: str 
 
 
 def test_an_interrupted_run_is_next_whatever_time_is_left(folders: Path) -> None:
-    begun = run_of("begun", 90)
-    begun.file.parent.mkdir()
-    begun.file.write_text("{}\n")
-    run = next_run([run_of("short"), begun], Room(5, 100))
-    assert run is begun
+    begun_run = run_of("begun", 90)
+    begun_run.file.parent.mkdir()
+    begun_run.file.write_text("{}\n")
+    run = next_run([run_of("short"), begun_run], Room(5, 100))
+    assert run is begun_run
 
 
 def test_nothing_is_measured_on_a_busy_machine(
@@ -65,10 +65,10 @@ def test_nothing_is_measured_on_a_busy_machine(
 
 
 def test_a_run_is_done_if_a_result_of_its_plan_is_kept() -> None:
-    made = command(load(studies.FINISHED / "sequence-18.jsonl.gz")).removeprefix("inorder lab run ")
-    assert studies.is_done(run_of("sequence-18", command=made))
-    assert not studies.is_done(run_of("sequence-18", command=f"{made} --seed 2"))
-    assert not studies.is_done(run_of("sequence-1", command=made))
+    options = command(load(studies.FINISHED / "sequence-18.jsonl.gz")).removeprefix("inorder lab run ")
+    assert studies.is_done(run_of("sequence-18", command=options))
+    assert not studies.is_done(run_of("sequence-18", command=f"{options} --seed 2"))
+    assert not studies.is_done(run_of("sequence-1", command=options))
 
 
 def test_a_run_that_is_interrupted_is_resumed_and_kept(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,8 +72,8 @@ def test_select_on_the_table_is_enough(tail: Tail, fresh: Connection, reader: st
     tail.environment["PGUSER"] = reader
     assert "permission denied for table public.events" in tail("events", "--position", "p", code=2)
     fresh.execute(sql.SQL("GRANT SELECT ON events TO {}").format(sql.Identifier(reader)))
-    with connect(make_conninfo(fresh.info.dsn, user=reader)) as own:
-        own.execute("SELECT feed_create('f', 'events')")
+    with connect(make_conninfo(fresh.info.dsn, user=reader)) as session:
+        session.execute("SELECT feed_create('f', 'events')")
     assert numbers(tail("events", "--position", "p")) == numbers(tail("--feed", "f")) == [1, 2]
     assert tail("--feed", "f", "--owner", reader) == ""
 
@@ -92,8 +92,8 @@ def test_a_feed_of_another_role(tail: Tail, fresh: Connection, reader: str) -> N
     assert 'permission denied for feed "f"\nHINT:  ' in refused and "feed_grant()" in refused
     fresh.execute(sql.SQL("SELECT feed_grant('f', {}::regrole)").format(sql.Literal(grantee.as_string(fresh))))
     assert numbers(tail("--feed", "f", "--owner", "postgres", "--batch-rows", "1")) == [1, 2]
-    with connect(make_conninfo(fresh.info.dsn, user=reader)) as own:
-        own.execute("SELECT feed_create('f', 'events', 'now')")
+    with connect(make_conninfo(fresh.info.dsn, user=reader)) as session:
+        session.execute("SELECT feed_create('f', 'events', 'now')")
     insert(fresh, 1, 7)
     assert numbers(tail("--feed", "f")) == [7]
     assert numbers(tail("--feed", "f", "--owner", "postgres")) == [7]
@@ -204,10 +204,10 @@ TWO_LINES = {
 
 @pytest.mark.parametrize("kind", TWO_LINES)
 def test_a_row_is_one_line_whatever_column_has_line_ends(tail: Tail, fresh: Connection, kind: str) -> None:
-    made, of_type, value = TWO_LINES[kind]
+    statements, of_type, value = TWO_LINES[kind]
     insert(fresh, 1)
     text = tail("events", "--position", "p")
-    fresh.execute(f"{made}; ALTER TABLE events ADD part {of_type}".encode())
+    fresh.execute(f"{statements}; ALTER TABLE events ADD part {of_type}".encode())
     fresh.execute(f"INSERT INTO events (n, part) VALUES (2, {value})".encode())
     text += tail("events", "--position", "p")
     assert [json.loads(line)["n"] for line in text.splitlines()] == [1, 2]
@@ -305,8 +305,8 @@ def test_a_kill_between_rows_and_position_repeats_that_batch(tail: Tail, fresh: 
         first = killed_by_its_command(tail, *arguments)
         insert(fresh, 2, 10)
         assert killed_by_its_command(tail, *arguments) == first
-        rest = tail(*arguments)
-        assert rest.startswith(first) and numbers(rest[len(first) :])[-2:] == [10, 11]
+        output = tail(*arguments)
+        assert output.startswith(first) and numbers(output[len(first) :])[-2:] == [10, 11]
         assert tail(*arguments) == ""
 
 

@@ -63,19 +63,20 @@ def test_a_run_into_a_file_is_killed_at_each_step(quick: Tail, fresh: Connection
     names = [path.name for path in quick.folder.iterdir()]
     # A killed run may leave a partial file with a name. The file is not removed, because it could belong to another
     # user.
-    left = [name for name in names if re.fullmatch(r"p[0-9]+\.[0-9a-f]{8}\.partial", name)]
-    assert {name.rstrip("0123456789") for name in {*names} - {*left}} <= {"out", "p"} and len(left) < len(points) / 4
+    left_files = [name for name in names if re.fullmatch(r"p[0-9]+\.[0-9a-f]{8}\.partial", name)]
+    assert {name.rstrip("0123456789") for name in {*names} - {*left_files}} <= {"out", "p"}
+    assert len(left_files) < len(points) / 4
 
 
 def test_a_run_into_a_pipe_is_killed_at_each_step(quick: Tail, fresh: Connection) -> None:
     insert(fresh, ROWS)
-    whole = [list(range(first, first + BATCH_ROWS)) for first in range(1, ROWS, BATCH_ROWS)]
+    whole_batches = [list(range(first, first + BATCH_ROWS)) for first in range(1, ROWS, BATCH_ROWS)]
     points = killed_everywhere(quick, "pipe", "events", "--position", "p{n}")
     for number in points:
         read = [numbers(path.read_text()) for path in sorted(quick.folder.glob(f"out{number}.*"))]
         batches = [rows[at : at + BATCH_ROWS] for rows in read for at in range(0, len(rows), BATCH_ROWS)]
-        assert all(batch in whole for batch in batches)
-        assert [batch for at, batch in enumerate(batches) if batch not in batches[:at]] == whole
+        assert all(batch in whole_batches for batch in batches)
+        assert [batch for at, batch in enumerate(batches) if batch not in batches[:at]] == whole_batches
 
 
 def test_a_run_with_a_command_is_killed_at_each_step(quick: Tail, fresh: Connection) -> None:
@@ -192,7 +193,7 @@ def test_frames(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
     fresh.execute("SELECT feed_create('f', 'events')")
     frames = Frames()
     arguments = (*source, "--format", "csv", "--batch-rows", "8k", "--frame")
-    whole = []
+    outcomes = []
     for least in (150_000, 1, 500_000):
         with tail.started(*arguments) as running:
             assert running.stdout
@@ -200,10 +201,10 @@ def test_frames(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
             children = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
             for process in (running.pid, *map(int, children)):
                 os.kill(process, signal.SIGKILL)
-            whole.append(frames.read(read + running.stdout.read()))
+            outcomes.append(frames.read(read + running.stdout.read()))
             running.wait()
         wait_for(lambda: value(fresh, "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'tail'"))
-    assert whole == [False, False, False]
+    assert outcomes == [False, False, False]
     assert frames.read(tail(*arguments).encode())
     assert frames.rows == list(range(1, 25_001))
 

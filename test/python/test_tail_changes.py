@@ -185,9 +185,9 @@ def test_a_session_leaves_nothing_to_defaults(cluster: Cluster, isolation: str) 
                          for setting in ("isolation", "read_only", "deferrable")]  # fmt: skip
                 assert shown == ["read committed", "off" if writes else "on", "off"]
                 assert value(session.connection, "SHOW search_path") == "pg_catalog, pg_temp"
-            for name, kept in (("search_path", '"$user", public'), ("row_security", "on")):
+            for name, usual_value in (("search_path", '"$user", public'), ("row_security", "on")):
                 shown_path = psycopg.Connection.execute(session.connection, f"SHOW {name}".encode()).fetchall()
-                assert shown_path == [(kept,)]  # the setting of the session outside of transactions
+                assert shown_path == [(usual_value,)]  # the setting of the session outside of transactions
             session.close()
     finally:
         with connect(cluster.dsn) as other:

@@ -52,8 +52,8 @@ class Counted:
         insert(self.database, 1)
         pid = delivery.source.session.connection.info.backend_pid
         self.database.execute("SELECT pg_terminate_backend(%s)", [pid])
-        there = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
-        wait_for(lambda: value(self.database, there, pid) == 0)
+        sessions = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
+        wait_for(lambda: value(self.database, sessions, pid) == 0)
         delivery.source.wait()
 
 
@@ -165,8 +165,8 @@ def test_timeouts_of_the_role_are_not_those_of_a_read(fresh: Connection, cluster
             assert connection.rows(shown, names=names) == [(none,)]
             connection.commit()
     fresh.execute("CREATE TABLE old (id int PRIMARY KEY)")
-    asked = steps.Request("old", "xact", 0.5, 1, undo=False, drop_column=False, dsn=dsn)
-    preparation = steps.Preparation(asked, lambda _text: None)
+    request = steps.Request("old", "xact", 0.5, 1, undo=False, drop_column=False, dsn=dsn)
+    preparation = steps.Preparation(request, lambda _text: None)
     with closing(Session(dsn, writes=True)) as session:
         preparation.attach(session)
         preparation.run()

@@ -56,13 +56,13 @@ class Cut:
 
 @contextmanager
 def standard_output(path: Path) -> Iterator[None]:
-    ours, file = os.dup(1), os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    saved_output, file = os.dup(1), os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.dup2(file, 1)
     try:
         yield
     finally:
-        os.dup2(ours, 1)
-        os.close(ours)
+        os.dup2(saved_output, 1)
+        os.close(saved_output)
         os.close(file)
 
 

@@ -296,15 +296,17 @@ def test_copytruncate_within_a_batch(tail: Tail, fresh: Connection, mode: str) -
 def test_changes_of_the_file_by_others(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 1000)
     tail.appended(*EVENTS)
-    whole = (tail.folder / "out").read_bytes()
-    (tail.folder / "other").write_bytes(b"x" * (len(whole) - 1) + b"\n")
-    assert f"before byte {len(whole):,} is not what was delivered" in refused(tail, *EVENTS, to="other")
-    (tail.folder / "more").write_bytes(whole + b"more\n")
-    assert f"after byte {len(whole):,}, the end of the delivered rows, is not a batch" in refused(
+    content = (tail.folder / "out").read_bytes()
+    (tail.folder / "other").write_bytes(b"x" * (len(content) - 1) + b"\n")
+    assert f"before byte {len(content):,} is not what was delivered" in refused(tail, *EVENTS, to="other")
+    (tail.folder / "more").write_bytes(content + b"more\n")
+    assert f"after byte {len(content):,}, the end of the delivered rows, is not a batch" in refused(
         tail, *EVENTS, to="more"
     )
-    (tail.folder / "less").write_bytes(whole[:-100])
-    assert f"it has {len(whole) - 100:,} bytes, and {len(whole):,} were delivered" in refused(tail, *EVENTS, to="less")
+    (tail.folder / "less").write_bytes(content[:-100])
+    assert f"it has {len(content) - 100:,} bytes, and {len(content):,} were delivered" in refused(
+        tail, *EVENTS, to="less"
+    )
     os.link(tail.folder / "out", tail.folder / "link")
     insert(fresh, 5, 1001)
     tail.appended(*EVENTS, to="link")
@@ -436,9 +438,9 @@ def test_without_room_a_file_ends_where_the_position_says(tail: Tail, fresh: Con
     for form in ("json", "csv"):
         arguments = ("events", "--format", form, "--batch-rows", "1500", "--position")
         tail.appended(*arguments, "whole", to=f"{form} whole")
-        whole = (tail.folder / f"{form} whole").read_bytes()
+        content = (tail.folder / f"{form} whole").read_bytes()
         # A position takes 2,000 bytes, and the first block of rows more than 3,000 bytes.
-        rooms = (3_000, len(whole) // 2, len(whole) - 1)
+        rooms = (3_000, len(content) // 2, len(content) - 1)
         for room in rooms if LONG_RUN or form == "csv" else rooms[:1]:
             name = f"{form} {room}"
             out = tail.folder / name
@@ -446,7 +448,7 @@ def test_without_room_a_file_ends_where_the_position_says(tail: Tail, fresh: Con
             output = tail.state(f"{name} p")["output"]
             assert isinstance(output, dict) and out.stat().st_size == output["size"], name
             tail.appended(*arguments, f"{name} p", to=name)
-            assert out.read_bytes() == whole, name
+            assert out.read_bytes() == content, name
         (tail.folder / "whole").unlink()
 
 

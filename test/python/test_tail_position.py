@@ -125,8 +125,8 @@ def test_a_save_whose_sync_failed_is_in_the_file(tmp_path: Path, monkeypatch: py
         monkeypatch.setattr(position, "sync_folder", full)
         with pytest.raises(InorderError):
             file.save(changed(table="other"))
-    kept = file.kept(decode)
-    assert kept and kept.table == "other"
+    saved_state = file.kept(decode)
+    assert saved_state and saved_state.table == "other"
 
 
 def full(*_: object) -> None:
@@ -354,14 +354,14 @@ def test_states_that_a_crash_of_the_host_may_take_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, written: list[int]
 ) -> None:
     synced: list[Path] = []
-    kept: list[None] = []
+    kept_files: list[None] = []
     monkeypatch.setattr(position, "sync_folder", synced.append)
     monkeypatch.setattr(sources, "SAVE_SECONDS", seconds)
     batch, mark = Batch(BATCH, AFTER), Mark(5, "0" * 64)
     with PositionFile(tmp_path / "p") as file:
-        source = TableSource(READ, "events", file, None, lambda: kept.append(None))
+        source = TableSource(READ, "events", file, None, lambda: kept_files.append(None))
         source.save(State("tail", "public.events", STATE["position"]))
-        kept.clear()
+        kept_files.clear()
         steps: list[Callable[[], None]] = [
             lambda: source.begin(batch, "00", mark), lambda: source.finish(batch, mark),
             lambda: source.begin(batch, "00", mark), lambda: source.finish(batch, mark), source.flush, source.flush,
@@ -370,7 +370,7 @@ def test_states_that_a_crash_of_the_host_may_take_back(
         counts = []
         for step in steps:
             step()
-            counts.append((len(synced), len(kept)))
+            counts.append((len(synced), len(kept_files)))
     assert [names for names, _ in counts] == [2, 2, 2, 2, 3, 3, 4, 5]
     assert [files for _, files in counts][:6] == written
 

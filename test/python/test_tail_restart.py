@@ -141,15 +141,15 @@ def test_crashes_under_load(private: Cluster, tmp_path: Path) -> None:
                 kill_all(private)
                 private.start(LAZY)
         with connect(private.dsn) as connection:
-            kept = [str(row[0]) for row in connection.execute("SELECT id FROM events ORDER BY id").fetchall()]
-        wait_for(lambda: (tmp_path / "out").read_bytes().endswith(b"\n") and len(ids(tmp_path)) >= len(kept))
+            stored_ids = [str(row[0]) for row in connection.execute("SELECT id FROM events ORDER BY id").fetchall()]
+        wait_for(lambda: (tmp_path / "out").read_bytes().endswith(b"\n") and len(ids(tmp_path)) >= len(stored_ids))
         running.send_signal(signal.SIGINT)
         assert running.wait(PATIENCE) == 130
     delivered = collections.Counter(ids(tmp_path))
-    assert len(kept) > CRASHES
-    assert [key for key in kept if key not in delivered] == []
+    assert len(stored_ids) > CRASHES
+    assert [key for key in stored_ids if key not in delivered] == []
     assert [key for key, times in delivered.items() if times > 1] == []
-    assert delivered.keys() - set(kept) == set()
+    assert delivered.keys() - set(stored_ids) == set()
 
 
 def ids(folder: Path) -> list[str]:

@@ -273,14 +273,14 @@ def unchecked(cluster: Cluster, tmp_path: Path) -> Iterator[Tail]:
     """A database whose encoding accepts any bytes as text. Some values in its table are not valid text."""
     with connect(cluster.dsn) as admin:
         admin.execute("CREATE DATABASE unchecked ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'")
-        with connect(f"{cluster.dsn} dbname=unchecked") as there:
-            there.execute("CREATE EXTENSION inorder; CREATE TYPE mood AS ENUM ('fine')")
-            there.execute("CREATE TABLE events (n int PRIMARY KEY, t text, list text[], body jsonb, m mood, "
+        with connect(f"{cluster.dsn} dbname=unchecked") as session:
+            session.execute("CREATE EXTENSION inorder; CREATE TYPE mood AS ENUM ('fine')")
+            session.execute("CREATE TABLE events (n int PRIMARY KEY, t text, list text[], body jsonb, m mood, "
                           "xact bigint DEFAULT xact_id())")  # fmt: skip
-            there.execute("CREATE INDEX ON events (xact); SELECT feed_enable('events')")
+            session.execute("CREATE INDEX ON events (xact); SELECT feed_enable('events')")
             for row in (r"1, E'ok \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80', '{a}', '{}', 'fine'",
                         r"2, E'\xe4', '{b}', '[1]', 'fine'", r"3, 'x', ARRAY[E'\xff'], '[2]', NULL"):  # fmt: skip
-                there.execute(f"INSERT INTO events VALUES ({row})".encode())
+                session.execute(f"INSERT INTO events VALUES ({row})".encode())
         yield Tail(cluster, tmp_path, "unchecked")
         admin.execute("DROP DATABASE unchecked WITH (FORCE)")
 

@@ -35,8 +35,8 @@ def behind_other_objects(source: str) -> set[str]:
 
 
 def test_each_source_is_listed() -> None:
-    there = text("CONTRIBUTING.md").partition("## Where things are")[2].partition("## The laboratory")[0]
-    c, sql = (set(re.findall(r"\w+", half)) for half in there.partition("    sql/")[::2])
+    the_map = text("CONTRIBUTING.md").partition("## Where things are")[2].partition("## The laboratory")[0]
+    c, sql = (set(re.findall(r"\w+", half)) for half in the_map.partition("    sql/")[::2])
     assert {path.stem for path in C_FILES if path.suffix == ".c"} - c - {"inorder"} == set()
     assert {path.stem for path in SQL_FILES} - sql == set()
 
@@ -151,7 +151,7 @@ def vague_variables(path: Path) -> list[str]:
 
 
 def test_variables_are_called_by_what_they_hold() -> None:
-    files = [*PYTHON_FILES, *sorted((ROOT / "script").rglob("*.py"))]
+    files = [path for name in ("inorder", "bench", "script", "test") for path in sorted((ROOT / name).rglob("*.py"))]
     assert [variable for path in files for variable in vague_variables(path)] == []
 
 
@@ -268,10 +268,10 @@ def test_calls_of_own_functions_are_qualified() -> None:
     An unqualified call would fail, but only when it is executed.
     """
     sources = [re.sub(r"--\s.*", "", path.read_text()) for path in (*SQL_FILES, *PLAIN_FILES)]
-    own = {name for source in sources for _, name in SQL_FUNCTION.findall(source)}
+    own_functions = {name for source in sources for _, name in SQL_FUNCTION.findall(source)}
     statements = [text for source in sources for text in QUOTED_TEXT.findall(source) if "SELECT " in text]
     texts = [QUOTED_TEXT.sub("''", source) for source in sources] + statements
-    assert {name for text in texts for name in UNQUALIFIED.findall(text) if name in own} == set()
+    assert {name for text in texts for name in UNQUALIFIED.findall(text) if name in own_functions} == set()
 
 
 # The entries in the first column of tables in docs/troubleshooting.md.
@@ -314,18 +314,18 @@ def test_the_stress_test_knows_refusals_by_words_of_the_sql() -> None:
 def test_names_of_others_go_to_a_terminal_as_text() -> None:
     """Text of the tool may contain names that others have chosen. print_text, one_line and lines escape such names."""
     raw = re.compile(r"^ *(?:click\.echo|print)\(f[\"'](?:(?!err=True|(?:one_line|lines)\().)*\)$", re.M)
-    own = [path for path in PYTHON_FILES if "lab" not in path.parts]
-    assert {path.name: calls for path in own if (calls := raw.findall(path.read_text()))} == {}
+    files = [path for path in PYTHON_FILES if "lab" not in path.parts]
+    assert {path.name: calls for path in files if (calls := raw.findall(path.read_text()))} == {}
 
 
 def test_a_script_with_tests_of_its_own_runs_the_long_ones_too() -> None:
     """script/test --long leaves out tests for which such a script exists. With another edition no test is left out."""
     scripts = [path for path in (ROOT / "script").iterdir() if path.is_file()]
-    asked = [
+    suites = [
         path.name for path in scripts if set(re.findall(r"test/python/(test_\w+)\.py", path.read_text())) & {*LONG}
     ]
-    assert "clients" in asked
-    assert [name for name in asked if not re.search("INORDER_TEST_(LONG|EDITION)", text(f"script/{name}"))] == []
+    assert "clients" in suites
+    assert [name for name in suites if not re.search("INORDER_TEST_(LONG|EDITION)", text(f"script/{name}"))] == []
 
 
 def test_the_documentation_is_short() -> None:

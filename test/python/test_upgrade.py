@@ -91,9 +91,9 @@ def running(server: Installation) -> Iterator[Cluster]:
 def place(running: Cluster, stages: dict[str, Path]) -> Place:
     for path in (running.server.sharedir / "extension").glob("inorder--*.sql"):
         path.unlink()
-    made = Place(running, stages)
-    made.install(__version__)
-    return made
+    new_place = Place(running, stages)
+    new_place.install(__version__)
+    return new_place
 
 
 def put_script(place: Place, version: str, text: str) -> None:
@@ -117,19 +117,19 @@ def test_an_update_keeps_everything(place: Place, tmp_path: Path, released: str)
     if released in RELEASED:
         put_script(place, released, (ROOT / "sql" / "released" / f"inorder--{released}.sql").read_text())
     with place.database(released) as dsn, connect(dsn) as before:
-        kept = Kept(before)
+        kept_state = Kept(before)
         positions = KeptPositions(before, place.cluster, tmp_path, "OF feed_position")
         place.install(NEXT)
         with connect(dsn) as new:  # the library is new, the SQL is not
-            kept.read(new, "read", 1)
-            state = kept.state(new)
+            kept_state.read(new, "read", 1)
+            state = kept_state.state(new)
             run(new, UPDATE)
             assert version(new) == NEXT
-            assert kept.state(new, like=state) == state
-            kept.read(before, "read", 1)  # the SQL is new, the library is not
-            kept.insert(before, 1)
+            assert kept_state.state(new, like=state) == state
+            kept_state.read(before, "read", 1)  # the SQL is new, the library is not
+            kept_state.insert(before, 1)
             before.close()
-            kept.goes_on(new)
+            kept_state.goes_on(new)
             positions.go_on(new)
             assert value(new, "SELECT added(1)") == 2
             run(new, "SELECT feed_rename('read', 'renamed')", "SELECT feed_rename('renamed', 'read')")
@@ -144,19 +144,19 @@ def test_an_update_keeps_everything(place: Place, tmp_path: Path, released: str)
 
 def test_a_session_keeps_the_library_that_it_has_loaded(place: Place) -> None:
     with place.database() as dsn, connect(dsn) as before:
-        kept = Kept(before)
+        kept_state = Kept(before)
         place.install(NEXT)
         message, hint = refusal(before, UPDATE)
         assert message == f"library of inorder {__version__} is older than the SQL of inorder {NEXT}"
         assert hint.startswith("Connect again.")
         assert version(before) == __version__
         before.close()
-        with connect(dsn) as again:
-            run(again, UPDATE)
+        with connect(dsn) as new_session:
+            run(new_session, UPDATE)
         place.install(__version__)
         with connect(dsn) as back:  # the package is older now, the SQL is not
             assert version(back) == NEXT
-            kept.goes_on(back)
+            kept_state.goes_on(back)
 
 
 @pytest.mark.parametrize(("label", "library", "says", "hints"), [
@@ -165,7 +165,7 @@ def test_a_session_keeps_the_library_that_it_has_loaded(place: Place) -> None:
 ])  # fmt: skip
 def test_incompatible_versions_are_refused(place: Place, label: str, library: str, says: str, hints: str) -> None:
     with place.database() as dsn, connect(dsn) as session:
-        kept = Kept(session)
+        kept_state = Kept(session)
         place.install(NEXT)
         with connect(dsn) as other:
             if library == __version__:
@@ -176,10 +176,10 @@ def test_incompatible_versions_are_refused(place: Place, label: str, library: st
             message, hint = refusal(refused, READ)
             assert message == says and hint.startswith(hints)
             # Writers continue, even writers of a guarded table.
-            kept.insert(refused, 1)
+            kept_state.insert(refused, 1)
             run(new, f"ALTER TYPE inorder_internal.interface_version RENAME VALUE '{label}' TO '1'")
             unused.close()
-            kept.goes_on(refused)
+            kept_state.goes_on(refused)
 
 
 def test_a_library_from_before_the_script_is_refused(place: Place) -> None:
@@ -245,16 +245,16 @@ def test_an_update_of_the_sql_edition_keeps_everything(
     reading = sql_edition.reading("inorder").encode()
     with connect(dsn) as connection:
         connection.execute(reading)
-        kept = Kept(connection)
+        kept_state = Kept(connection)
         # A superuser does not trust an edition of the installer, so the installer reads the table.
         run(connection, "GRANT SELECT ON events TO installer")
         # There is no table of that row type here, because only the owner of the type could change it.
         positions = KeptPositions(connection, place.cluster, tmp_path, "(p feed_position)", "installer")
-        state = kept.state(connection)
+        state = kept_state.state(connection)
         sql_edition.install(place.cluster.original, place.cluster, update, dsn.rpartition("=")[2], "installer")
-        assert kept.state(connection, like=state) == state
+        assert kept_state.state(connection, like=state) == state
         connection.execute(reading)
-        kept.goes_on(connection)
+        kept_state.goes_on(connection)
         positions.go_on(connection)
         assert value(connection, "SELECT added(1)") == 2
         run(connection, "SELECT feed_rename('read', 'renamed')")
@@ -306,22 +306,22 @@ def test_pg_upgrade(server: Installation, stages: dict[str, Path]) -> None:
     old, new = sorted((server, majors[0]), key=lambda each: each.major)
     with Cluster(old) as before, Cluster(new) as after:
         before.start(SETTINGS)
-        made = of_both_editions(old, before, new)
+        states = of_both_editions(old, before, new)
         before.stop()
         if new is server:
             next_release.install(after, stages[NEXT])
         work = pg_upgrading.upgrade(before, after)
         after.start(SETTINGS)
-        for database, (kept, state) in made.items():
+        for database, (kept_state, state) in states.items():
             with connect(f"{after.dsn} dbname={database}") as connection:
-                assert kept.state(connection) == state
+                assert kept_state.state(connection) == state
                 check_keys(connection, database)
                 check_groups(connection)
-                kept.read(connection, "read", 1)
+                kept_state.read(connection, "read", 1)
                 if new is server and database == "c":
                     connection.execute((work / "update_extensions.sql").read_bytes().rpartition(b"\\connect c\n")[2])
                     assert version(connection) == NEXT
-                kept.goes_on(connection)
+                kept_state.goes_on(connection)
                 number = value(connection, LAST_BATCH)
                 assert int(str(number)) > 1 << 40
 
@@ -343,7 +343,7 @@ LOOKUPS = "SELECT count(*) FROM old_keys AS k WHERE EXISTS (SELECT FROM old_keys
 def of_both_editions(
     server: Installation, cluster: Cluster, new: Installation
 ) -> dict[str, tuple[Kept, dict[str, list[Any]]]]:
-    made = {}
+    states = {}
     for database in ("c", "sql"):
         with connect(cluster.dsn) as admin:
             run(admin, f"CREATE DATABASE {database}")
@@ -352,12 +352,12 @@ def of_both_editions(
         with connect(f"{cluster.dsn} dbname={database}") as connection:
             if database == "c":
                 connection.execute(f"CREATE EXTENSION inorder; {OLD_KEYS}".encode())
-            kept = Kept(connection)
-            made[database] = (kept, kept.state(connection))
+            kept_state = Kept(connection)
+            states[database] = (kept_state, kept_state.state(connection))
             counted_groups.start(connection, counted_groups.PARTS)
             run(connection, "INSERT INTO orders VALUES (-1, 'unfolded')")
             pg_upgrading.adapt(connection, new)
-    return made
+    return states
 
 
 def check_groups(connection: Connection) -> None:

@@ -171,15 +171,15 @@ def test_keys_made_from_a_time_are_read_back(judge: Connection) -> None:
             assert "range lower bound must be less" in str(error), call
     assert refused > 100
     for type_name, form in itertools.product(("uuid", "uuid_v1"), ("text", "binary")):
-        made, read = f"fuzz.made_{type_name}", f"fuzz.read_{type_name}_{form}"
-        judge.execute(f"CREATE TABLE {read} (id {type_name})".encode())
-        with judge.cursor() as source, source.copy(f"COPY {made} TO STDOUT (FORMAT {form})".encode()) as out:
+        made_table, read_table = f"fuzz.made_{type_name}", f"fuzz.read_{type_name}_{form}"
+        judge.execute(f"CREATE TABLE {read_table} (id {type_name})".encode())
+        with judge.cursor() as source, source.copy(f"COPY {made_table} TO STDOUT (FORMAT {form})".encode()) as out:
             rows = b"".join(bytes(block) for block in out)
-        with judge.cursor() as target, target.copy(f"COPY {read} FROM STDIN (FORMAT {form})".encode()) as copy:
+        with judge.cursor() as target, target.copy(f"COPY {read_table} FROM STDIN (FORMAT {form})".encode()) as copy:
             copy.write(rows)
-        for first, other in ((made, read), (read, made)):
+        for first, other in ((made_table, read_table), (read_table, made_table)):
             assert value(judge, f"SELECT count(*) FROM (TABLE {first} EXCEPT ALL TABLE {other}) AS d") == 0
-        assert int(value(judge, f"SELECT count(DISTINCT id) FROM {made}")) > 10
+        assert int(value(judge, f"SELECT count(DISTINCT id) FROM {made_table}")) > 10
 
 
 @pytest.mark.parametrize("step", ["CREATE", "REINDEX", "CLUSTER"])
@@ -192,8 +192,8 @@ def test_an_index_over_shuffled_rows_is_sound(judge: Connection, cluster: Cluste
     with judge.cursor() as cursor, cursor.copy("COPY fuzz.shuffled FROM STDIN") as copy:
         for _ in range(30_000):
             copy.write_row((version_1(generator),))
-        for rest in range(5_000):  # all of one time, so that abbreviated keys are equal
-            copy.write_row((f"00000000-0000-1000-9000-{(rest * 7919) % 5_000:012x}",))
+        for number in range(5_000):  # all of one time, so that abbreviated keys are equal
+            copy.write_row((f"00000000-0000-1000-9000-{(number * 7919) % 5_000:012x}",))
     judge.execute("CREATE INDEX shuffled_id ON fuzz.shuffled (id)")
     if step == "REINDEX":
         judge.execute("REINDEX INDEX fuzz.shuffled_id")

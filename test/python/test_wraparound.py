@@ -102,9 +102,9 @@ def test_feeds_continue_when_ids_are_used_again(old: Cluster) -> None:
 def test_changes_long_after_pg_upgrade_are_not_taken_for_part_of_it(
     connection: Connection, later: int, is_upgraded: bool
 ) -> None:
-    asked = """SELECT inorder_internal.are_upgraded(ARRAY[(c.xmin::text::bigint + %s) & 4294967295])
+    query = """SELECT inorder_internal.are_upgraded(ARRAY[(c.xmin::text::bigint + %s) & 4294967295])
                FROM pg_constraint AS c WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND contype = 'f'"""
-    assert value(connection, asked, later) is is_upgraded
+    assert value(connection, query, later) is is_upgraded
 
 
 @pytest.mark.parametrize("edition", ["c", "sql"])

@@ -47,8 +47,8 @@ class Tree:
     def __init__(self, name: str, base: Path, folder: Path) -> None:
         self.name, self.base, self.folder = name, base, folder
         self.changes = folder / "changes"
-        for made in ("changes", "work", "root"):
-            (folder / made).mkdir(parents=True, exist_ok=True)
+        for subfolder in ("changes", "work", "root"):
+            (folder / subfolder).mkdir(parents=True, exist_ok=True)
 
     def bring(self, folder: Path, place: str) -> None:
         shutil.copytree(folder, self.changes / place.lstrip("/"), dirs_exist_ok=True)
@@ -121,11 +121,13 @@ def make(tree: Path, suite: str) -> None:
         elif source.exists():
             shutil.copy(source, tree / name)
     # These commands write into an overlay, which merge() makes part of the base.
-    made = Tree(suite, tree, tree.parent / "making")
-    made.run("apt-get update -qq")
-    made.install("postgresql sudo ca-certificates")
-    made.run("useradd --create-home --shell /bin/bash user\necho 'user ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/user\n")
-    merge(made, tree)
+    making = Tree(suite, tree, tree.parent / "making")
+    making.run("apt-get update -qq")
+    making.install("postgresql sudo ca-certificates")
+    making.run(
+        "useradd --create-home --shell /bin/bash user\necho 'user ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/user\n"
+    )
+    merge(making, tree)
 
 
 def hooks(folder: str, names: list[str]) -> set[str]:
@@ -134,14 +136,14 @@ def hooks(folder: str, names: list[str]) -> set[str]:
     return {path.name for path in files if "Invoke" in path.read_text(errors="replace")}
 
 
-def merge(made: Tree, tree: Path) -> None:
+def merge(making: Tree, tree: Path) -> None:
     merged = tree.with_name("merged")
     script = MOUNTS.split("mount -t proc", maxsplit=1)[0] + 'cp -a "$folder/root/." "$merged"'
     merged.mkdir()
     subprocess.run(
         ["unshare", "--mount", "sh", "-euc", script], check=True,
-        env=os.environ | {"base": str(tree), "folder": str(made.folder), "merged": str(merged)},
+        env=os.environ | {"base": str(tree), "folder": str(making.folder), "merged": str(merged)},
     )  # fmt: skip
-    shutil.rmtree(made.folder)
+    shutil.rmtree(making.folder)
     shutil.rmtree(tree)
     merged.rename(tree)

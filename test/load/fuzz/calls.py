@@ -40,8 +40,8 @@ class Calls:
         self.called[function.signature] += 1
         if function.kind == "a":
             return self.aggregate(function)
-        given = self.given(function)
-        texts = [self.values.of(function.types[i], function.arguments[i]) for i in range(given)]
+        amount = self.given(function)
+        texts = [self.values.of(function.types[i], function.arguments[i]) for i in range(amount)]
         named = self.rng.random() < 0.15 and all(function.arguments)
         if named:
             texts = [f"{name} => {text}" for name, text in zip(function.arguments, texts, strict=False)]

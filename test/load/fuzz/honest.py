@@ -179,8 +179,8 @@ class Honest:
 
     def move_shared(self, session: Session, mallory: Session) -> None:
         name, owner = "'shared'::pg_catalog.text", "owner => 'alice'::pg_catalog.regrole"
-        taken = f"SELECT number, token FROM public.feed_take_batch({name}, 'w'::pg_catalog.text, 3, {owner})"
-        batch = self.must(session, taken, mallory).rows
+        take = f"SELECT number, token FROM public.feed_take_batch({name}, 'w'::pg_catalog.text, 3, {owner})"
+        batch = self.must(session, take, mallory).rows
         if batch and batch[0][0] is not None:
             rows = f"SELECT n FROM public.feed_batch_rows({name}, {batch[0][0]}, NULL::alice.events, {owner})"
             self.must(session, rows, mallory)
@@ -258,8 +258,10 @@ class Honest:
     def judge(self, session: Session, outcome: Outcome, mallory: Session) -> None:
         self.world.honest[f"{session.role} on mallory's {'ok' if outcome.ok else outcome.state[:2]}"] += 1
         # null::table names a table that is dropped before the server looks up its columns.
-        gone = self.stormy and "could not open relation with OID" in outcome.message and "NULL::" in outcome.statement
-        if not gone:
+        was_dropped = (
+            self.stormy and "could not open relation with OID" in outcome.message and "NULL::" in outcome.statement
+        )
+        if not was_dropped:
             self.oracles.check_errors(session, outcome)
         self.oracles.check_time(session, outcome)
         if not outcome.ok and not outcome.state.startswith(EXPECTED) and outcome.state != "XX000":

@@ -26,8 +26,8 @@ GARBAGE = (
 
 
 def names(rng: random.Random, values: Values) -> str:
-    own = values.focus.column.strip('"').replace('""', '"')
-    columns = (own, "n", "k", "id", "", "x'y", "%s", "ctid", "tableoid", "no such")
+    own_column = values.focus.column.strip('"').replace('""', '"')
+    columns = (own_column, "n", "k", "id", "", "x'y", "%s", "ctid", "tableoid", "no such")
     picked = ", ".join(
         values.plain("name") if rng.random() < 0.1 else f"$n${rng.choice(columns)}$n$" for _ in range(rng.randint(0, 3))
     )

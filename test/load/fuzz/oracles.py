@@ -132,16 +132,16 @@ class Oracles:
             how = f"{outcome.state or 'ok'} after {outcome.seconds:.1f} s"
             self.world.fail("time", f"{how}: {outcome.statement[:500]}", session)
 
-    def check_log(self, session: Session, own: int | None = None) -> list[str]:
-        """Record a failure if another role than mallory ran his functions. Runs of the process ``own`` are returned."""
+    def check_log(self, session: Session, own_pid: int | None = None) -> list[str]:
+        """Record a failure if another role than mallory ran his functions; returns runs of the process ``own_pid``."""
         runs, complaints = self.world.log.read()
         for complaint in complaints:
             self.world.fail("log", complaint, session, key=generalised(complaint))
         for run in runs:
-            if run.pid != own:
+            if run.pid != own_pid:
                 message = f"{run.function} ran as {run.role} in a session of {run.session}"
                 self.world.fail("ran", message, session, key=f"{run.role} {run.session}")
-        return [f"{run.function} as {run.role}" for run in runs if run.pid == own]
+        return [f"{run.function} as {run.role}" for run in runs if run.pid == own_pid]
 
 
 def made_before(session: Session, outcome: Outcome) -> list[str]:

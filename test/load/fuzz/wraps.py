@@ -56,6 +56,6 @@ def wrapped(rng: random.Random, call: str) -> list[str]:
         ][: rng.randint(1, 3)]  # fmt: skip
     if chance < 0.95:
         name = f"p{rng.randrange(100_000)}"
-        again = [f"EXECUTE {name}"] * rng.choice((1, 2, 7))
-        return [f"PREPARE {name} AS SELECT {call}", *again]
+        executions = [f"EXECUTE {name}"] * rng.choice((1, 2, 7))
+        return [f"PREPARE {name} AS SELECT {call}", *executions]
     return [f"FETCH ALL FROM c{rng.randrange(3)}"]

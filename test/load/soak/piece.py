@@ -107,8 +107,8 @@ def take_over(world: SoakWorld) -> None:
     for table in TABLES:
         recorded = tokens_in(world.files.file("committed", table))
         # Rows of detached partitions had been committed, too.
-        gone = tokens_in(world.files.file("gone", table))
-        missing = np.setdiff1d(np.concatenate([rows_there(world, table), gone]), recorded)
+        detached = tokens_in(world.files.file("gone", table))
+        missing = np.setdiff1d(np.concatenate([rows_there(world, table), detached]), recorded)
         lanes = missing >> LANE_BITS
         put(world.files.file("committed", table), missing[lanes // LANES == world.piece - 1].tolist())
 
@@ -135,8 +135,9 @@ def check(world: SoakWorld, all_readers: Sequence[Kept]) -> list[dict[str, Any]]
     for table in TABLES:
         stored = rows_there(world, table)
         committed = tokens_in(world.files.file("committed", table))
-        gone = np.setdiff1d(np.fromiter(world.files.gone[table], np.int64), stored)  # DETACH may have been rolled back
-        due = np.setdiff1d(committed, gone)
+        # A DETACH may have been rolled back.
+        detached = np.setdiff1d(np.fromiter(world.files.gone[table], np.int64), stored)
+        due = np.setdiff1d(committed, detached)
         if not np.array_equal(np.sort(stored), due):
             world.problem(f"{table} has other rows than its writers committed")
         delivered: dict[str, list[Tokens]] = {}

@@ -81,8 +81,8 @@ class NewConnection(Kept):
     seconds = 1.0
 
     def make_feeds(self, connection: Connection) -> None:
-        with self.session(self.world.primary) as own:
-            super().make_feeds(own)
+        with self.session(self.world.primary) as session:
+            super().make_feeds(session)
 
     def poll(self, table: str) -> int | None:
         self.close()

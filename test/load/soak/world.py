@@ -129,14 +129,14 @@ class KeptCluster(Cluster):
             yield self.kept
 
     def _create(self) -> None:
-        made = self.folder / "made"
-        if made.exists():
+        mark = self.folder / "made"
+        if mark.exists():
             self.server = relocate(self.original, self.folder / "server")
             return
         for path in (self.data, self.folder / "run", self.folder / "server"):
             shutil.rmtree(path, ignore_errors=True)
         super()._create()
-        made.touch()
+        mark.touch()
 
 
 def diary(folder: Path) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from world.edition import EDITIONS, Edition
 PARTS = ("rows", "groups", "changes")
 
 
-def passed(run: Run, part: str) -> bool:
-    click.echo("\n".join([f"{part}: {dict(run.seen)}", *run.faults, "FAILED" if run.faults else "passed"]))
+def passed(run: Run, title: str) -> bool:
+    click.echo("\n".join([f"{title}: {dict(run.seen)}", *run.faults, "FAILED" if run.faults else "passed"]))
     return not run.faults
 
 

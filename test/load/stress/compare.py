@@ -68,8 +68,8 @@ def same_rows(world: World, table: str, a: Sequence[int], b: Sequence[int]) -> b
 
     In a table of UNORDERED, the order of the rows of one transaction does not matter.
     """
-    gone = world.ledger.gone[table]
-    first, second = [x for x in a if x not in gone], [x for x in b if x not in gone]
+    detached = world.ledger.gone[table]
+    first, second = [x for x in a if x not in detached], [x for x in b if x not in detached]
     if table not in UNORDERED:
         return first == second
     return [x >> ROW_BITS for x in first] == [x >> ROW_BITS for x in second] and sorted(first) == sorted(second)

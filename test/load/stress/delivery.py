@@ -281,12 +281,12 @@ def leave_transaction(
     """
     name = reader.feed(KEYED)
     connection.execute("SELECT feed_seek(%s, 'beginning', %s::regrole)", [name, owner])
-    asked = (
+    query = (
         "SELECT position::text, partial, unfinished_batch FROM feeds "
         "WHERE name = %s AND owner = coalesce(%s, current_user)"
     )
     with connect(reader.world.primary) as other:
-        position, partial, unfinished = one_row(other, asked, [name, owner])
+        position, partial, unfinished = one_row(other, query, [name, owner])
     missing: set[int] = set()
     # The rows of an unfinished batch come again, before the transaction that it ends in.
     if skip and partial is not None and unfinished is None:

@@ -139,10 +139,10 @@ class Granted(Plain):
 
     def make_feeds(self, connection: Connection) -> None:
         if not self.joins:
-            with self.session(self.world.primary) as own:
-                super().make_feeds(own)
+            with self.session(self.world.primary) as session:
+                super().make_feeds(session)
                 for table in TABLES:
-                    own.execute("SELECT feed_grant(%s, %s::regrole)", [self.feed(table), MOVER])
+                    session.execute("SELECT feed_grant(%s, %s::regrole)", [self.feed(table), MOVER])
 
 
 class Isolated(Plain):
@@ -176,25 +176,25 @@ class Fickle(Plain):
 
         The commit may have two phases. A rollback may be to a savepoint.
         """
-        connection, way, own = self.connection, self.rng.random(), list[int]()
+        connection, way, own_tokens = self.connection, self.rng.random(), list[int]()
         writes = not self.world.stop.is_set()
         self.transactions += 1
         connection.execute("BEGIN")
         number = self.announce(connection)
         if writes and self.rng.random() < 0.5:
-            own.append(self.write(table, 0))
+            own_tokens.append(self.write(table, 0))
             time.sleep(self.rng.random() * 0.05)  # lets other transactions end after this one began
         connection.execute("SAVEPOINT s")
         tokens = feed_read(connection, self.feed(table), table, self.max_rows())
         if writes and self.rng.random() < 0.7 and way < 0.5:
-            own.append(self.write(table, 1))
+            own_tokens.append(self.write(table, 1))
         try:
             self.end(way, Event(self.name, number, table, tokens))
         except psycopg.OperationalError:
-            self.world.ledger.doubt({table: own})
+            self.world.ledger.doubt({table: own_tokens})
             raise
         if way < 0.75:
-            self.world.ledger.add({table: own})
+            self.world.ledger.add({table: own_tokens})
         return len(tokens)
 
     def end(self, way: float, event: Event) -> None:
@@ -286,10 +286,10 @@ class TwoStep(Batched):
 
     def poll(self, table: str) -> int | None:
         """Run all three steps, or some of them before a crash."""
-        taken = self.ask(table)
-        if taken is None or taken[0] == 0:
-            return taken and 0
-        number, token = taken
+        batch = self.ask(table)
+        if batch is None or batch[0] == 0:
+            return batch and 0
+        number, token = batch
         tokens = self.rows(table, number)
         if self.crash():
             return None

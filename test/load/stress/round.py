@@ -182,10 +182,10 @@ def later_acts(world: World, stage: Stage, readers: Sequence[Reader]) -> tuple[l
     compare_all(world, readers)
     if world.problems:
         return readers, []
-    ended = [line_of(world, reader.delivery) for reader in readers if isinstance(reader, Tail)]
+    ended_lines = [line_of(world, reader.delivery) for reader in readers if isinstance(reader, Tail)]
     readers = restore(world, stage, readers, SETTINGS)
     play(world, stage, readers, lambda _: time.sleep(LATER_SECONDS))
-    return readers, ended
+    return readers, ended_lines
 
 
 def started(stack: ExitStack, server: Installation, edition: Edition, around: Around) -> Stage:
@@ -221,16 +221,16 @@ def run_round(
             stack.enter_context(pooled_readers(world, stage.primary, around.pooler))
         stage.catch_up()
         play(world, stage, readers, lambda held: time_passes(world, stage, seconds, held))
-        reread, partitions, ended = 0, 0, list[Line]()
+        reread, partitions, ended_lines = 0, 0, list[Line]()
         if not world.problems:
             stage.catch_up()
             reread, partitions = read_again(world, readers), check_tables(world)
         if is_long and not world.problems:
-            readers, ended = later_acts(world, stage, readers)
+            readers, ended_lines = later_acts(world, stage, readers)
             partitions = 0 if world.problems else check_tables(world)
         for cluster in stage.clusters:
             world.problems += other_crashes(cluster)
-        lines = [line_of(world, delivery) for delivery in deliveries(readers)] + ended
+        lines = [line_of(world, delivery) for delivery in deliveries(readers)] + ended_lines
         for delivery in deliveries(readers) if not world.problems else []:
             if lost := missing(world, delivery):
                 world.problem(f"{delivery.kind} lost {lost}")

@@ -88,22 +88,20 @@ class Stateless(Reader):
 
     def read(self, table: str) -> tuple[str, list[int], str]:
         limit = self.rng.randint(*self.limits) if self.limits and not self.world.settled.is_set() else None
-        asked, reading, moving = (self.rng.choice(self.connections) for _ in range(3))
+        first_connection, second_connection, moving = (self.rng.choice(self.connections) for _ in range(3))
         if self.world.settled.is_set():
-            asked = self.connections[0]  # the standby lags: its batches may lack the last rows
-        batch = self.text(
-            asked, "SELECT reader_next_batch(%s, %s::text::feed_position, %s, %s)::text", table, self.positions[table],
-            limit, self.delivery.whole,
-        )  # fmt: skip
+            first_connection = self.connections[0]  # the standby lags: its batches may lack the last rows
+        query = "SELECT reader_next_batch(%s, %s::text::feed_position, %s, %s)::text"
+        batch = self.text(first_connection, query, table, self.positions[table], limit, self.delivery.whole)
         if self.order(table) is None and self.rng.random() < 0.2:
-            tokens = self.read_parts(asked, table, batch)
+            tokens = self.read_parts(first_connection, table, batch)
         else:
-            tokens = batch_rows(reading if self.rng.random() < 0.5 else asked, table, batch)
+            tokens = batch_rows(second_connection if self.rng.random() < 0.5 else first_connection, table, batch)
         advance = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
         position = self.text(moving, advance, self.positions[table], batch)
         if self.rng.random() < 0.2:  # remember the batch between the positions instead, which is read again at the end
             between = "reader_batch_between(%s::text::feed_position, %s::text::feed_position)::jsonb::feed_batch"
-            batch = self.text(asked, f"SELECT {between}::text", self.positions[table], position)
+            batch = self.text(first_connection, f"SELECT {between}::text", self.positions[table], position)
         return batch, tokens, position
 
     def read_parts(self, connection: Connection, table: str, batch: str) -> list[int]:

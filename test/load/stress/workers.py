@@ -39,10 +39,10 @@ class Worker(Batched):
     def poll(self, table: str) -> int | None:
         """Run all steps, or some of them before a crash. Zero if there is nothing to do."""
         is_short = self.rng.random() < 0.05
-        taken = self.ask(table, SHORT_LEASE if is_short else LEASE)
-        if taken is None:
+        batch = self.ask(table, SHORT_LEASE if is_short else LEASE)
+        if batch is None:
             return None
-        return self.process(table, *taken, is_short) if taken[0] else self.clear(table)
+        return self.process(table, *batch, is_short) if batch[0] else self.clear(table)
 
     def process(self, table: str, number: int, token: int, is_short: bool) -> int | None:
         """Process a batch; returns the number of rows if it was finished."""

@@ -63,8 +63,8 @@ class Schedule:
             self.change(writer)
 
     def change(self, writer: Session) -> None:
-        taken = set[int]().union(*(other.touched for other in self.writers if other is not writer))
-        free = [key for key in range(1, KEYS + 1) if key not in taken]
+        locked_keys = set[int]().union(*(other.touched for other in self.writers if other is not writer))
+        free = [key for key in range(1, KEYS + 1) if key not in locked_keys]
         self.rng.shuffle(free)
         do = self.rng.choice([*STATEMENT])
         names = ("key", "to") if do == "move" else ("key",)
