@@ -45,8 +45,8 @@ def run_parts(
 
 
 @click.command()
-@option("--seconds", default=40.0, type=click.FloatRange(1, 3600), help="How long the writers write.")
-@option("--rounds", default=3, type=click.IntRange(1, 1000), help="How many rounds, each on new servers.")
+@option("--seconds", default="40s", type=duration(1, 3600), help="How long the writers write.")
+@option("--rounds", default="3", type=count(1, 1000), help="How many rounds, each on new servers.")
 @option("--edition", type=click.Choice(list(EDITIONS)), default="c", help="Edition: C extension, or SQL.")
 @option("--part", "parts", type=click.Choice(PARTS), multiple=True, default=PARTS[:2], help="Parts to run.")
 @option("--short", is_flag=True, help="Omit crashes, promotion and restore.")
