@@ -87,6 +87,15 @@ def test_options_that_do_not_go_together(tmp_path: Path, options: tuple[str, ...
 
 
 @pytest.mark.server
+def test_an_installation_waits_for_a_lock_only_for_the_timeout(tool: Tool, cluster: Cluster, empty: Connection) -> None:
+    with connect(f"{cluster.dsn} dbname={empty.info.dbname}") as other:
+        # If the tool had no timeout, the lock would end after a minute, and the tool would succeed.
+        run(other, "SET idle_in_transaction_session_timeout = '60s'", "BEGIN", "LOCK TABLE pg_namespace IN SHARE MODE")
+        error = tool.install("--lock-timeout", "10ms", code=1)
+    assert "lock timeout" in error and error.endswith("HINT:  Nothing was changed.\n")
+
+
+@pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
 def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connection, edition: str) -> None:
     before = rows(empty, OBJECTS)

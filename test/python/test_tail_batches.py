@@ -140,6 +140,8 @@ def test_a_kill_while_a_pipe_is_written(tail: Tail, fresh: Connection) -> None:
         first = running.stdout.readline()
         running.kill()
         running.wait()
+        # The process that writes into the pipe has the lock of the run.
+        assert " is in use by " in tail("events", "--position", "p", code=1)
         assert numbers((first + running.stdout.read()).decode()) == list(range(1, 6_001))
     assert numbers(tail("events", "--position", "p")) == list(range(1, 10_001))
 
