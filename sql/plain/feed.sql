@@ -30,6 +30,25 @@ BEGIN
     END IF;
 END $$;
 
+-- The numbers of the columns of a row type, in the snapshot of the caller.
+CREATE FUNCTION inorder_internal.columns_of(row_type regtype) RETURNS smallint[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT array_agg(a.attnum) FROM pg_type AS y JOIN pg_attribute AS a ON a.attrelid = y.typrelid
+            WHERE y.oid = row_type AND a.attnum > 0 AND NOT a.attisdropped);
+END $$;
+
+-- Error if one of these columns no longer exists. A query that was parsed before the column was dropped finds other
+-- columns in its place, because rows are returned by the positions of their columns.
+CREATE FUNCTION inorder_internal.refuse_dropped(relation oid, columns smallint[]) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- has_column_privilege() looks at the present columns, and returns null for a column that does not exist.
+    IF EXISTS (SELECT FROM unnest(columns) AS c WHERE has_column_privilege(relation, c, 'SELECT') IS NULL) THEN
+        PERFORM inorder_internal.say_columns_changed(relation, 'A column was dropped.');
+    END IF;
+END $$;
+
 -- Error unless the plan of a statement reads the batch, and does not stop after some rows.
 CREATE FUNCTION inorder_internal.check_statement(statement text, row_type anyelement) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
@@ -123,6 +142,7 @@ BEGIN
 END
 ---- feed_peek: plpgsql reads
 DECLARE
+    columns smallint[] := inorder_internal.columns_of(pg_typeof(row_type));
     k record;
 BEGIN
     SELECT * INTO k FROM inorder_internal.next_rows(inorder_internal.caller(), name COLLATE "default", owner, max_rows, false);
@@ -133,11 +153,13 @@ BEGIN
         EXCEPTION WHEN datatype_mismatch THEN
             PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
         END;
-        PERFORM inorder_internal.unchanged_members(k.t, k.members);
+        PERFORM inorder_internal.refuse_dropped((k.t).relation, columns),
+                inorder_internal.unchanged_members(k.t, k.members);
     END IF;
 END
 ---- feed_batch_rows: plpgsql reads
 DECLARE
+    columns smallint[] := inorder_internal.columns_of(pg_typeof(row_type));
     k inorder_internal.found_rows := inorder_internal.unfinished_rows(
         inorder_internal.caller(), name COLLATE "default", number, owner);
 BEGIN
@@ -147,5 +169,6 @@ BEGIN
     EXCEPTION WHEN datatype_mismatch THEN
         PERFORM inorder_internal.say_columns_changed((k.t).relation, SQLERRM);
     END;
-    PERFORM inorder_internal.unchanged_members(k.t, k.members), inorder_internal.make_durable(false);
+    PERFORM inorder_internal.refuse_dropped((k.t).relation, columns),
+            inorder_internal.unchanged_members(k.t, k.members), inorder_internal.make_durable(false);
 END

@@ -15,8 +15,15 @@ BEGIN
 END $$;
 
 ---- reader_batch_rows: plpgsql keys
+DECLARE
+    columns smallint[] := inorder_internal.columns_of(pg_typeof(row_type));
 BEGIN
     -- A statement without EXECUTE would be planned once in a session, for the columns that the table has at that time.
-    RETURN QUERY EXECUTE 'SELECT * FROM inorder_internal.rows_of_kept($1, $2, $3)' USING relation, batch, row_type;
-    PERFORM inorder_internal.make_durable(false);
+    BEGIN
+        RETURN QUERY EXECUTE 'SELECT * FROM inorder_internal.rows_of_kept($1, $2, $3)' USING relation, batch, row_type;
+    EXCEPTION WHEN datatype_mismatch THEN
+        PERFORM inorder_internal.check_row_type(relation, pg_typeof(row_type)),
+                inorder_internal.say_columns_changed(relation, SQLERRM);
+    END;
+    PERFORM inorder_internal.refuse_dropped(relation, columns), inorder_internal.make_durable(false);
 END

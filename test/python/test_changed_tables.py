@@ -6,6 +6,7 @@ from inorder.connection.database import Connection
 
 from ground import state
 from tail_runs import Tail, insert, numbers
+from waiting import blocked
 from world.sql import run, value
 
 pytestmark = pytest.mark.server
@@ -92,6 +93,31 @@ def test_a_table_that_is_rewritten(fresh: Connection, other: Connection, rewrite
     run(other, "ROLLBACK")
     assert value(other, ROWS, first) == [1]
     assert value(other, ROWS, value(other, NEXT, position)) == value(other, ROWS, second) == [2]
+
+
+CHANGED = "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), gone text, kept text)"
+CALLS = {
+    "peek": "SELECT r.kept FROM feed_peek('f', null::t) AS r",
+    "rows": "SELECT r.kept FROM feed_batch_rows('out', 1, null::t) AS r",
+    "reader": "SELECT r.kept FROM reader_batch_rows('t', {batch}, null::t) AS r",
+}
+
+
+@pytest.mark.editions
+@pytest.mark.parametrize("change", ["DROP gone, ADD added text", "ADD added text", "DROP gone"])
+@pytest.mark.parametrize("call", CALLS)
+def test_columns_that_change_while_a_read_waits(fresh: Connection, other: Connection, call: str, change: str) -> None:
+    """Rows are returned by the positions of their columns. Values of other columns must not be in their place."""
+    run(fresh, CHANGED, "SELECT feed_create('f', 't'), feed_create('out', 't')",
+        "INSERT INTO t (gone, kept) VALUES ('gone', 'kept')", "SELECT feed_take_batch('out', 'w')")  # fmt: skip
+    batch = value(fresh, "SELECT quote_literal(reader_next_batch('t', reader_start('t'))::text)")
+    read = CALLS[call].format(batch=f"{batch}::text::feed_batch")
+    assert value(other, read) == "kept"
+    run(fresh, "BEGIN", f"ALTER TABLE t {change}")
+    with blocked(state, other, read) as waiting:
+        run(fresh, "COMMIT")
+        assert waiting.result() == "40001"
+    assert value(other, read) == "kept"
 
 
 @pytest.mark.editions
