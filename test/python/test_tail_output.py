@@ -412,7 +412,7 @@ def test_messages_are_no_rows(tail: Tail, fresh: Connection) -> None:
         assert running.wait(PATIENCE) == 2
     lines = (tail.folder / "out").read_text().splitlines(keepends=True)
     assert lines[5] == f"inorder: {tail.folder / 'out'}: standard error goes to the file of the rows\n"
-    assert lines[6].startswith("HINT:  Send")
+    assert lines[6].startswith("HINT:  Redirect")
     (tail.folder / "out").write_text("".join(lines[:5]))
     tail.appended(*EVENTS)
     assert tail.rows() == [1, 2, 3, 4, 5]
