@@ -98,7 +98,7 @@ NOT_RUN_IN_PYTHON = {
     "test_an_installer_dumps_and_restores_its_own_state": MADE,
     "test_a_session_forgets_tables_that_were_dropped": MEMORY,
     "test_the_owner_of_a_database_dumps_and_restores_it": OWNED,
-    "test_changes_without_an_idle_log_are_noticed": "changes_read",
+    "test_changes_that_an_idle_log_lacks_are_noticed": "changes_read",
     "test_a_table_is_dropped_while_it_is_read": "a statement of feed_apply begins when all rows are read",
     "test_an_idle_count_is_not_repeated": LOOKS,
     "test_commits_of_other_workers_cause_no_search": LOOKS,

@@ -503,7 +503,7 @@ def test_rows_are_counted_over_an_interval(advised: Advised) -> None:
     assert data["leave"] == [] and data["server"]["counted"].startswith("in 1")
 
 
-def test_each_finding_has_its_words_and_its_section() -> None:
+def test_each_finding_has_a_text_and_a_section() -> None:
     sections = re.findall(r"^## (\S+)$", text("docs/advice.md"), re.MULTILINE)
     assert [section for section in sections if section in IDS] == list(IDS)
 
@@ -526,7 +526,7 @@ def test_the_share_of_the_key_falls_with_other_writes() -> None:
     assert compared([BARE]).most_share == shares[0] and compared([busy]).most_share > shares[-1]
 
 
-def test_partitions_add_up() -> None:
+def test_costs_of_partitions_are_added_up() -> None:
     single, two = compared([BARE]), compared([BARE, BARE])
     assert two.saved_per_day == pytest.approx(2 * single.saved_per_day)
     assert two.least_share == pytest.approx(single.least_share)

@@ -218,7 +218,7 @@ def test_a_missing_package_is_named_before_anything_is_read(package: str, argume
 
 
 @pytest.mark.server
-def test_without_the_parser_the_advice_says_what_is_not_seen(forms: Cluster) -> None:
+def test_without_the_parser_the_advice_names_what_it_cannot_see(forms: Cluster) -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT.format(package="pglast"), "advise"], check=False,
                           capture_output=True, text=True, timeout=PATIENCE, env=environment_of(forms))  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -5,7 +5,7 @@ import re
 import agents
 
 
-def test_both_are_made_from_the_pages_as_they_are() -> None:
+def test_both_files_agree_with_the_present_pages() -> None:
     assert agents.LIST.read_text() == agents.llms()
     assert agents.SKILL.read_text() == agents.skill()
 

@@ -236,7 +236,7 @@ MEDDLING_WITH_TABLES = (
 )
 
 
-def test_the_installer_owns_nothing_of_the_internal_schema(dsn: str, mallory: Connection) -> None:
+def test_the_installer_owns_no_object_of_the_internal_schema(dsn: str, mallory: Connection) -> None:
     run(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
     tables = ("feed", "feed_table", "counted_table", "count_part")
     of_tables = [statement.format(table=table) for table in tables for statement in MEDDLING_WITH_TABLES]
@@ -251,7 +251,7 @@ def test_the_installer_owns_nothing_of_the_internal_schema(dsn: str, mallory: Co
     use(dsn, "evil")
 
 
-def test_default_privileges_give_nothing_away(attacked: Cluster) -> None:
+def test_default_privileges_give_no_rights_away(attacked: Cluster) -> None:
     with database(attacked) as dsn, connect(dsn) as admin:
         for kind in ("TABLES", "FUNCTIONS", "SCHEMAS", "TYPES"):
             run(admin, f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO mallory, PUBLIC")
@@ -288,7 +288,7 @@ CREATE FUNCTION inorder_internal.find_feed(text, oid, oid) RETURNS bigint LANGUA
 """
 
 
-def test_an_installer_who_drops_the_extension_under_a_call_gains_nothing(dsn: str, mallory: Connection) -> None:
+def test_an_installer_who_drops_the_extension_during_a_call_gains_nothing(dsn: str, mallory: Connection) -> None:
     with connect(f"{dsn} user=mallory") as waiting:
         run(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
         run(mallory, "CREATE TABLE evil.t (id uuid PRIMARY KEY DEFAULT evil.uuid_xact_nextval())")

@@ -603,7 +603,7 @@ def test_a_policy_on_a_partition_does_not_run_as_the_role_that_waits_for_it(dsn:
             assert call.result() == 2
 
 
-def test_the_view_feeds_plans_nothing(dsn: str) -> None:
+def test_the_view_feeds_plans_no_query_over_the_table(dsn: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory:
         run(mallory, CONSTANT, EVENTS.format(name="evil.t"), "CREATE INDEX ON evil.t ((evil.constant()))")
         run(mallory, "INSERT INTO evil.t (n) SELECT generate_series(1, 1000)", "ANALYZE evil.t", *FEED.split("; "))
@@ -890,7 +890,7 @@ def test_a_dropped_table_takes_its_feeds_with_it(alices: str) -> None:
         assert value(admin, "SELECT count(*) FROM inorder_internal.count_part") == 0
 
 
-def test_a_stranger_keeps_nobody_waiting(alices: str) -> None:
+def test_no_session_waits_for_a_stranger(alices: str) -> None:
     calls = (
         "SELECT feed_create('m', 'evil.t')",
         "DROP TABLE evil.gone; SELECT feed_create('m', 'evil.t')",

@@ -135,7 +135,7 @@ def test_no_schema_of_another_role_is_called(attacked: Cluster, tmp_path: Path) 
                 assert ("evil" in path) == (user == "mallory")
 
 
-def test_the_laboratory_calls_nothing_in_a_schema_where_others_may_create(attacked: Cluster) -> None:
+def test_the_laboratory_calls_no_function_in_a_schema_where_others_may_create(attacked: Cluster) -> None:
     with database(attacked) as dsn, connect(dsn) as admin:
         run(admin, "CREATE SCHEMA open", "CREATE EXTENSION inorder SCHEMA open")
         for statement, is_found in (

@@ -158,7 +158,7 @@ def read_by_spark(world: World, role: str) -> None:
 
 
 @pytest.mark.editions
-def test_nothing_is_captured(world: World, edition_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_name_is_captured(world: World, edition_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     world.run(SUPERUSER, COPY)
     write(world)
     for role in ALL:
@@ -173,7 +173,7 @@ def test_nothing_is_captured(world: World, edition_name: str, monkeypatch: pytes
 
 
 @pytest.mark.editions
-def test_nothing_is_captured_where_columns_were_renamed_or_dropped(world: World) -> None:
+def test_no_name_is_captured_after_columns_were_renamed_or_dropped(world: World) -> None:
     """The triggers of a log contain the former names of columns. A call of a function may now have such a name."""
     for table in LOGGED:
         world.run(OWNER, f"ALTER TABLE {table} RENAME id TO key", f"ALTER TABLE {table} DROP COLUMN gone")

@@ -36,7 +36,7 @@ def refused(connection: Connection, query: str, *values: object) -> psycopg.erro
 
 @pytest.mark.editions
 @pytest.mark.parametrize("change", MADE_ANEW.values(), ids=list(MADE_ANEW))
-def test_a_position_continues_where_it_is_like_a_feed(fresh: Connection, change: tuple[str, ...]) -> None:
+def test_a_position_continues_like_a_feed(fresh: Connection, change: tuple[str, ...]) -> None:
     """A feed continues after changes that the owner made by functions of inorder.
 
     If the owner only disabled the guard, the feed is refused like the position.
@@ -121,7 +121,7 @@ def test_columns_that_change_while_a_read_waits(fresh: Connection, other: Connec
 
 
 @pytest.mark.editions
-def test_tail_continues_where_it_is(fresh: Connection, tail: Tail) -> None:
+def test_tail_continues_at_its_position(fresh: Connection, tail: Tail) -> None:
     whole = ("events", "--position", "p")
     insert(fresh, 2)
     assert numbers(tail(*whole)) == [1, 2]

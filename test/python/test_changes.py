@@ -266,7 +266,7 @@ def test_a_key_column_that_is_renamed(fresh: Connection, tables: tuple[str, ...]
     copy.follow(fresh)
 
 
-def test_a_detached_partition_leaves_the_log_to_the_table(fresh: Connection) -> None:
+def test_a_detached_partition_does_not_change_the_log_of_the_table(fresh: Connection) -> None:
     copy = followed(fresh, *PARTS)
     run(fresh, "ALTER TABLE t DETACH PARTITION low", "DELETE FROM low WHERE id = 1", "SELECT changes_enable('low')",
         "TRUNCATE t", "INSERT INTO t VALUES (101)")  # fmt: skip
@@ -456,7 +456,7 @@ KEEPS_LOGS = (
 )  # fmt: skip
 
 
-def test_a_partition_of_a_log_that_is_no_table_of_its_owner(fresh: Connection, edition_name: str) -> None:
+def test_a_partition_of_a_log_that_is_foreign_or_has_another_owner(fresh: Connection, edition_name: str) -> None:
     """Code on a partition of another owner would run as the writer.
 
     A trigger cannot write into a foreign table without a plan.
@@ -762,7 +762,7 @@ def test_a_partition_of_a_log_runs_no_code_of_another_role(
 
 
 @pytest.mark.parametrize("change", ["RENAME TO other", "SET SCHEMA s", "DROP"])
-def test_writers_of_partitions_are_told_what_to_call_where_the_log_is_gone(
+def test_writers_of_partitions_get_a_hint_if_the_log_was_dropped(
     fresh: Connection, edition_name: str, change: str
 ) -> None:
     """The C extension finds a log by its OID, so it misses only a dropped log.
@@ -781,7 +781,7 @@ def test_writers_of_partitions_are_told_what_to_call_where_the_log_is_gone(
         copy.follow(fresh)
 
 
-def test_writers_do_not_miss_the_extension(fresh: Connection, edition_name: str) -> None:
+def test_writers_continue_without_the_extension(fresh: Connection, edition_name: str) -> None:
     """DROP EXTENSION drops the triggers, too, including the trigger for rows that move to another partition."""
     if edition_name == "sql":
         pytest.skip("its triggers are the functions of the logs")
@@ -892,7 +892,7 @@ def test_a_log_whose_key_has_a_type_of_its_owners(fresh: Connection) -> None:
         run(fresh, "ROLLBACK")
 
 
-def test_default_privileges_give_nobody_the_log(fresh: Connection) -> None:
+def test_default_privileges_give_no_role_rights_on_the_log(fresh: Connection) -> None:
     """A role with TRIGGER on the log could add a trigger, which would run as each writer of the table."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO mallory_of_logs", PLAIN,

@@ -133,7 +133,7 @@ SWAPS = "UPDATE t SET id = '{1}'", "UPDATE t SET id = '{0}', note = 'x'", "UPDAT
 
 @pytest.mark.skipif(shutil.which("psql") is None, reason="needs psql")
 @pytest.mark.parametrize("equal", EQUAL, ids=[kind for kind, *_ in EQUAL])
-def test_the_documented_copy_takes_equal_keys(
+def test_the_documented_copy_handles_equal_keys(
     fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
     """The command of docs/changes.md, with another type of the key."""
@@ -150,7 +150,7 @@ def test_the_documented_copy_takes_equal_keys(
 
 
 @pytest.mark.parametrize("equal", EQUAL, ids=[kind for kind, *_ in EQUAL])
-def test_a_lake_takes_equal_keys(
+def test_a_lake_handles_equal_keys(
     fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
     """The view of docs/lake.md, and a view that compares only versions, as dlt and ClickHouse do."""
@@ -174,7 +174,7 @@ def test_a_lake_takes_equal_keys(
 
 
 @pytest.mark.editions
-def test_columns_with_the_names_of_ours(tail: Tail, fresh: Connection) -> None:
+def test_columns_with_names_that_the_output_uses(tail: Tail, fresh: Connection) -> None:
     """A column of the table may be named like one of ours.
 
     A value that is written as text needs a list of the columns.
@@ -300,7 +300,7 @@ def test_the_view_of_a_lake(tail: Tail, fresh: Connection) -> None:
 
 
 @pytest.mark.parametrize("equal", EQUAL, ids=[kind for kind, *_ in EQUAL])
-def test_clickhouse_takes_equal_keys(
+def test_clickhouse_handles_equal_keys(
     fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
     """The table and the query of docs/lake.md, in ClickHouse, which runs within this process."""

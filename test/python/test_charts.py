@@ -100,7 +100,7 @@ DRAWN: dict[str, Callable[[str], Chart]] = {
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_no_text_is_markup_and_colours_are_of_the_page(name: str) -> None:
+def test_text_is_escaped_and_colours_are_those_of_the_page(name: str) -> None:
     html = DRAWN[name](EVIL).__html__()
     root = ET.fromstring(f"<div>{html}</div>")
     assert not list(root.iter("b")) and not any("a" in element.attrib for element in root.iter())

@@ -184,7 +184,7 @@ def test_predicted_wal_and_index_size(connection: Connection, kind: str, needs: 
 
 @pytest.mark.server
 @pytest.mark.parametrize(("rate", "hide", "retention"), [(100, 5, 30), (1000, 1, 2.5), (37, 11, 100)])
-def test_a_sequence_wraps_when_it_is_promised(connection: Connection, rate: int, hide: float, retention: float) -> None:
+def test_a_sequence_wraps_when_predicted(connection: Connection, rate: int, hide: float, retention: float) -> None:
     key = candidate("sequence", Needs(1e4, rate, 2**30, retention, hide))
     assert key.blocks
     made(connection, key)
@@ -199,7 +199,7 @@ def test_a_sequence_wraps_when_it_is_promised(connection: Connection, rate: int,
 
 
 @pytest.mark.server
-def test_the_clock_wraps_when_it_is_promised(connection: Connection) -> None:
+def test_the_clock_wraps_when_predicted(connection: Connection) -> None:
     key = candidate("time", Needs(1e4, 1000, 2**30, retention=2, hide=1))
     assert key.blocks and (key.blocks.size, key.blocks.count, key.blocks.wrap_seconds) == (1, 3, 3)
     call = key.column.split("DEFAULT ")[1]

@@ -290,7 +290,7 @@ def test_many_shards_that_moved(nodes: Nodes, coordinator: Connection, query: Qu
     assert query.delivered() == stored(coordinator, query.table)
 
 
-def test_a_driver_that_begins_finds_all_shards_at_once(
+def test_a_starting_driver_finds_all_shards_at_once(
     coordinator: Connection, query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query.run()

@@ -191,7 +191,7 @@ def test_damaged_positions_are_refused(changes: dict[str, object], message: str)
         shards_state.decode(json.dumps(WHOLE | changes).encode())
 
 
-def test_positions_are_not_taken_for_each_other() -> None:
+def test_positions_with_and_without_shards_are_not_mixed_up() -> None:
     with pytest.raises(ValueError, match="give --shards"):
         state.decode(json.dumps(WHOLE).encode())
     content = {"format": 1, "database": "d", "table": "t", "position": {"transactions": "{}"}, "pending": None}

@@ -269,7 +269,7 @@ def test_ctrl_c_prints_and_keeps_what_was_measured(tmp_path: Path, server: Insta
 
 @pytest.mark.server
 @pytest.mark.parametrize("moment", [0.3, 0.5, 0.7, 0.9, 1.2, 1.6, 2.0] if LONG_RUN else [0.5, 0.9, 1.6])
-def test_ctrl_c_at_any_moment_leaves_nothing(
+def test_ctrl_c_at_any_moment_leaves_no_files(
     tmp_path: Path, server: Installation, shared_folder: Path, moment: float
 ) -> None:
     with subprocess.Popen(

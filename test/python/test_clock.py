@@ -234,7 +234,7 @@ RETURNED = {
 @pytest.mark.server
 @pytest.mark.editions
 @pytest.mark.parametrize("way", RETURNED)
-def test_a_returned_batch_comes_before_the_next_one(timed: str, clock: SetClock, way: str) -> None:
+def test_a_returned_batch_comes_before_the_next_batch(timed: str, clock: SetClock, way: str) -> None:
     """The clock may be set back in the meantime.
 
     A sink that keeps the last number would otherwise skip the rows of the batch.

@@ -332,7 +332,7 @@ def test_settings_reach_the_server(cluster: Cluster) -> None:
         ("nonsense", "Exec format error"),
     ],
 )
-def test_a_program_that_is_no_pg_config_gives_one_sentence(tmp_path: Path, script: str, words: str) -> None:
+def test_a_program_other_than_pg_config_gives_one_sentence(tmp_path: Path, script: str, words: str) -> None:
     pg_config = tmp_path / "pg_config"
     pg_config.write_text(script)
     pg_config.chmod(0o755)

@@ -67,7 +67,7 @@ def connecting(path: Path) -> Iterator[str]:
             yield function
 
 
-def test_connections_are_made_in_these_places() -> None:
+def test_connections_are_made_only_in_the_listed_functions() -> None:
     places = {
         (str(path.relative_to(PACKAGE)), function) for path in PACKAGE.rglob("*.py") for function in connecting(path)
     }

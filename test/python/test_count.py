@@ -61,7 +61,7 @@ def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) ->
     assert value(fresh, "SELECT rows FROM inorder_internal.count_part") == 1
 
 
-def test_a_role_that_may_not_read_is_told_which_statement_lets_it(
+def test_a_role_that_may_not_read_is_told_which_statement_permits_it(
     count: Tail, cluster: Cluster, fresh: Connection
 ) -> None:
     count("start", "events")

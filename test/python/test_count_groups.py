@@ -52,7 +52,9 @@ WRITES = (
         "SELECT count(*) FROM feed_prepare('orders')",
     ],
 )
-def test_partitions_are_looked_up_as_often_if_there_are_many(fresh: Connection, statement: str) -> None:
+def test_the_number_of_partitions_does_not_change_how_often_they_are_looked_up(
+    fresh: Connection, statement: str
+) -> None:
     """Looking up the partitions for each lock, or for each type, would take seconds with 1,000 partitions."""
     calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'tree'"
     run(fresh, "CREATE TABLE orders (id int, status text) PARTITION BY LIST (id)", "SET track_functions = 'all'")
@@ -118,7 +120,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("partitioned", ["", " PARTITION BY LIST (n)"])
-def test_names_that_are_also_ours(fresh: Connection, partitioned: str) -> None:
+def test_columns_with_names_that_inorder_uses(fresh: Connection, partitioned: str) -> None:
     columns = ", ".join(f'"{name}" int' for name in NAMES)
     run(
         fresh,
@@ -827,7 +829,7 @@ def test_privileges_of_writers_and_readers(fresh: Connection) -> None:
         run(fresh, "RESET ROLE")
 
 
-def test_default_privileges_give_nothing_away(fresh: Connection) -> None:
+def test_default_privileges_give_no_rights_away(fresh: Connection) -> None:
     with roles(fresh, "app"):
         admit(fresh, "app")
         run(

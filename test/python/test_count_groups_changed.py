@@ -163,7 +163,7 @@ def test_a_partition_of_another_owner(fresh: Connection) -> None:
         run(fresh, "DROP TABLE orders CASCADE", "DROP FUNCTION spy(int)")
 
 
-def test_two_sets_of_one_name(fresh: Connection) -> None:
+def test_two_sets_of_counts_with_one_name(fresh: Connection) -> None:
     run(fresh, "CREATE TABLE orders (a int, b int, a_b int)", "INSERT INTO orders VALUES (1, 2, 3)",
         START.replace("status", "a,b"), FOLD)  # fmt: skip
     assert refusal(fresh, START.replace("status", "a_b")) == "42P07"

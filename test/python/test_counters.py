@@ -65,7 +65,7 @@ def test_a_known_load_is_counted(cluster: Cluster, random_keys: Connection) -> N
     assert counted["heap_hits"] + counted["heap_reads"] >= ROWS
 
 
-def test_earlier_work_of_the_own_session_is_not_counted_later(random_keys: Connection) -> None:
+def test_earlier_work_of_this_session_is_not_counted(random_keys: Connection) -> None:
     kind = KEY_KINDS["random"]
     random_keys.execute("SELECT pg_stat_force_next_flush()")
     random_keys.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, {ROWS})".encode())
@@ -93,7 +93,7 @@ def test_all_wal_before_a_position_is_on_disk(cluster: Cluster, connection: Conn
     assert not behind
 
 
-def test_no_position_is_behind_the_header_of_a_page(connection: Connection) -> None:
+def test_no_position_is_just_after_the_header_of_a_page(connection: Connection) -> None:
     connection.execute("CREATE EXTENSION IF NOT EXISTS inorder")
 
     def logged(size: int) -> int:

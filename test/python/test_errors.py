@@ -98,7 +98,7 @@ def required(command: click.Command, option: click.Parameter) -> list[str]:
     return []
 
 
-def test_each_case_is_refused_in_its_words(run: Run) -> None:
+def test_each_case_is_refused_with_the_expected_words(run: Run) -> None:
     failures = []
     for command, cases in tomllib.loads(CASES.read_text()).items():
         for typed, case in cases.items():

@@ -98,7 +98,7 @@ def calls(path: Path, text: str) -> set[str]:
     return {f"{path.relative_to(ROOT)} {name}" for name in names}
 
 
-def test_each_call_that_evaluates_or_deparses_is_listed_with_its_reason() -> None:
+def test_each_call_that_evaluates_or_deparses_is_listed_with_a_reason() -> None:
     """A new call needs a reason why it evaluates no user's expression as another role.
 
     A call that was removed must be removed from the list.

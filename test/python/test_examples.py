@@ -49,7 +49,7 @@ def runs(block: Block) -> bool:
     return block.language in RUN_HERE and entry(block) not in NOT_RUN
 
 
-def test_every_block_is_run_or_says_why_not() -> None:
+def test_every_block_is_run_or_has_a_reason_not_to_be_run() -> None:
     left_out = {
         entry(block) for page in ALL.values() for block in page if not runs(block) and block.language != NEW_DATABASE
     }

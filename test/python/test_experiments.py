@@ -285,7 +285,7 @@ WIDE = {"bulk": 120, "sequence": 120, "lookup": 120, "tail": 140} | dict.fromkey
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_every_format_has_the_same_data_and_a_terminal_all_of_it(name: str) -> None:
+def test_every_format_and_the_terminal_have_the_same_data(name: str) -> None:
     records = report_of(source(name)).records(source(name))
     console = Console(width=WIDE.get(name, 80), file=io.StringIO())
     console.print(*report_of(source(name)).tables(source(name)))

@@ -121,7 +121,7 @@ def test_the_next_poll_sees_each_change(
     assert poll(reader, owner) == expected
 
 
-def test_changes_without_an_idle_log_are_noticed(reader: Connection, fresh: Connection) -> None:
+def test_changes_that_an_idle_log_lacks_are_noticed(reader: Connection, fresh: Connection) -> None:
     run(fresh, "CREATE TABLE s.c (id int PRIMARY KEY)", "SELECT changes_enable('s.c')",
             "SELECT feed_create('c', 's.c_changes'), feed_grant('c', 'reader')",
             "GRANT SELECT ON s.c, s.c_changes TO reader")  # fmt: skip

@@ -195,7 +195,7 @@ def test_a_timeout_of_months_and_days(waits: Waiting) -> None:
 
 
 @pytest.mark.parametrize("level", [b"REPEATABLE READ", b"SERIALIZABLE"])
-def test_a_snapshot_that_stays_the_same(reader: Connection, waits: Waiting, level: bytes) -> None:
+def test_a_wait_needs_read_committed(reader: Connection, waits: Waiting, level: bytes) -> None:
     with reader.transaction():
         reader.execute(b"SET TRANSACTION ISOLATION LEVEL " + level)
         with pytest.raises(psycopg.errors.ActiveSqlTransaction, match=f"level READ COMMITTED, not {level.decode()}"):

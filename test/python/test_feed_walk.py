@@ -103,7 +103,7 @@ def test_the_same_rows_by_plan_and_by_query(cluster: Cluster, fresh: Connection,
     assert value(fresh, f"SELECT NOT {twice} AND NOT EXISTS (SELECT t::text FROM t EXCEPT SELECT row_of FROM got)")
 
 
-def test_the_rest_of_a_transaction_and_whole_ones_are_within_the_limit(fresh: Connection) -> None:
+def test_max_rows_limits_partial_and_whole_transactions(fresh: Connection) -> None:
     run(
         fresh, "CREATE TABLE plain (id uuid DEFAULT uuid_xact_nextval())", "CREATE INDEX ON plain (id)",
         "SELECT feed_create('plain', 'plain')",

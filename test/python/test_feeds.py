@@ -68,7 +68,7 @@ def test_lines_are_as_wide_as_the_terminal(width: int) -> None:
     assert "caught up" in lines[3] and "1,200" in lines[1] and "3.2 s ago" in lines[1]
 
 
-def test_a_name_adds_no_line() -> None:
+def test_a_name_with_a_line_end_adds_no_line() -> None:
     lines = as_table([ROWS[0] | {"feed": "f\nall is well\x1b[2J"}], 120).splitlines()
     assert len(lines) == len(as_table([ROWS[0]], 120).splitlines()) and "f\\nall is well\\x1b[2J" in lines[1]
     dropped, renamed = (
@@ -257,7 +257,7 @@ def test_large_sets_are_not_shown(fresh: Connection) -> None:
     assert value(fresh, batch_rows) == 3
 
 
-def test_a_role_that_may_not_use_inorder_is_shown_the_statement_that_lets_it(
+def test_a_role_that_may_not_use_inorder_is_shown_the_statement_that_permits_it(
     cluster: Cluster, server: Installation, tmp_path: Path
 ) -> None:
     with connect(cluster.dsn) as admin:

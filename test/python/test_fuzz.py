@@ -35,7 +35,7 @@ OF_EVENTS, OF_MINE = (
 )
 
 
-def test_nothing_is_gained_and_nothing_breaks(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_right_is_gained_and_no_fault_is_found(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     if not LONG_RUN:  # each session gives turns to the others after half of its statements, and at its end
         monkeypatch.setattr("load.fuzz.run.STATEMENTS", 120)
         monkeypatch.setattr("load.fuzz.run.TURN_EVERY", 60)
@@ -193,7 +193,7 @@ def test_rows_that_come_twice(place: World, mallory: Session) -> None:
     assert "twice ['" in found(place).get("feed", "nothing")
 
 
-def test_a_function_that_others_run_when_they_look(place: World, mallory: Session) -> None:
+def test_a_function_that_other_roles_run_in_a_query(place: World, mallory: Session) -> None:
     oracles = Oracles(place)
     honest = Honest(place, random.Random(1), oracles)
     session = honest.open("alice")

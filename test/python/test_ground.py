@@ -152,7 +152,7 @@ def test_a_partition_without_its_guard(place: Place, leaf: str, way: str) -> Non
 
 
 @pytest.mark.parametrize(("tables", "leaf"), [((PLAIN,), "t"), (PARTS, "t"), (PARTS, "t_3_4")], ids=str)
-def test_a_guard_that_was_off_for_a_while(place: Place, tables: tuple[str, ...], leaf: str) -> None:
+def test_a_guard_that_was_disabled_for_a_while(place: Place, tables: tuple[str, ...], leaf: str) -> None:
     """One transaction disables the guard, inserts a row with an old number, and restores the guard.
 
     No read may skip the row silently.

@@ -101,7 +101,7 @@ def test_messages_of_a_server_have_no_effect_on_the_terminal(lied: Lied, command
     assert wrong == []
 
 
-def test_no_name_of_a_table_begins_a_line_of_the_tool(lied: Lied) -> None:
+def test_the_name_of_a_table_cannot_imitate_a_line_of_the_tool(lied: Lied) -> None:
     with connect(f"{lied.cluster.dsn} dbname=lied_to") as admin:
         run(admin, f"CREATE TABLE {NAMED} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
         run(admin, f"SELECT feed_enable('{NAMED}')", "CREATE ROLE other LOGIN")

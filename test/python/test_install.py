@@ -97,7 +97,7 @@ def test_an_installation_waits_for_a_lock_only_for_the_timeout(tool: Tool, clust
 
 @pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
-def test_each_edition_is_installed_and_leaves_nothing(tool: Tool, empty: Connection, edition: str) -> None:
+def test_each_edition_is_installed_and_removed_without_a_trace(tool: Tool, empty: Connection, edition: str) -> None:
     before = rows(empty, OBJECTS)
     assert f"{edition}: {EDITIONS[edition]}: can be installed" in tool.install("--check", "--edition", edition)
     assert rows(empty, OBJECTS) == before
@@ -202,7 +202,7 @@ INSERTS = tuple(f"INSERT INTO public.{name} (n) VALUES (1)" for name in ("events
 
 @pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
-def test_no_column_is_left_without_its_values(tool: Tool, empty: Connection, edition: str) -> None:
+def test_columns_keep_their_values(tool: Tool, empty: Connection, edition: str) -> None:
     tool.install("--edition", edition)
     run(empty, "SET ROLE edition_owner", *WITH_VALUES, *INSERTS)
     drop = "DROP EXTENSION inorder" if edition == C else "DROP FUNCTION inorder.xact_id(bigint)"

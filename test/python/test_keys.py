@@ -105,7 +105,7 @@ def test_each_mask_is_undone(connection: Connection) -> None:
 
 
 @pytest.mark.usefixtures("can_mask")
-def test_masks_are_those_of_another_library(connection: Connection) -> None:
+def test_masks_agree_with_another_library(connection: Connection) -> None:
     if not value(connection, "SELECT count(*) FROM pg_available_extensions WHERE name = 'pgcrypto'"):
         pytest.skip("the server has no pgcrypto")
     connection.execute("CREATE EXTENSION IF NOT EXISTS pgcrypto")
@@ -226,7 +226,7 @@ def test_keys_survive_dump_and_restore(cluster: Cluster, tmp_path: Path) -> None
             assert value(target, added) is True
 
 
-def test_words_are_wiped_when_handed_out(connection: Connection) -> None:
+def test_words_of_the_pool_are_wiped_when_they_are_drawn(connection: Connection) -> None:
     """The test covers two refills of the pool, and so each of its places."""
     assert value(connection, "SELECT test_pool_wiped(1100)") == 0
 

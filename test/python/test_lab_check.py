@@ -160,7 +160,7 @@ def test_each_case_names_the_rows_that_it_endangers() -> None:
     assert ROWS.keys() == {case.name for case in (*CASES, *COPY_CASES)} | {"random load"}
 
 
-def test_a_name_has_the_type_of_its_column(target: Target) -> None:
+def test_a_parameter_has_the_type_of_its_column(target: Target) -> None:
     """The query subtracts an interval from the value, so the value must have its type."""
     way = Way("typed", "typed", "SELECT id, created_at FROM events WHERE created_at > :created_at - interval '1 s'",
               start={"created_at": "-infinity"})  # fmt: skip
@@ -168,7 +168,7 @@ def test_a_name_has_the_type_of_its_column(target: Target) -> None:
         assert arena.play(of_text("A: insert, A: commit, reader: poll")).lost == []
 
 
-def test_no_planted_fault_is_untested() -> None:
+def test_every_fault_has_a_planted_reader() -> None:
     assert PLANTED.keys() == FAULTY.keys()
 
 

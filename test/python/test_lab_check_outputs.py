@@ -139,7 +139,7 @@ def test_sarif_has_a_result_for_each_fault() -> None:
     assert run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "reader.py"
 
 
-def test_a_finding_is_at_the_file_of_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finding_points_to_the_file_of_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("reader.py", "ways.toml"):
         Path(name).touch()

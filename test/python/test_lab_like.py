@@ -143,7 +143,7 @@ def test_rows_are_like_those_of_the_table(
 @pytest.mark.parametrize(
     ("touch", "keys", "fraction", "newest"), [("any", (450, 750), 10, (20, 100)), ("recent", (60, 60), 100, (60, 60))]
 )
-def test_keys_are_of_any_rows_or_of_the_newest_rows(
+def test_keys_are_drawn_from_all_rows_or_from_the_newest_rows(
     shop: str, users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch, touch: str,
     keys: tuple[int, int], fraction: int, newest: tuple[int, int],
 ) -> None:  # fmt: skip
@@ -170,7 +170,7 @@ def check_indexes(connection: Connection, indexes: int) -> None:
 
 
 @pytest.mark.server
-def test_partitions_and_types_are_there(shop: str, users: Cluster, server: Installation) -> None:
+def test_partitions_and_types_are_copied(shop: str, users: Cluster, server: Installation) -> None:
     with OwnServer(users.dsn, server) as own_server:
         list(LikeTables(own_server, plan_of(shop, "shop.parts")).fill(PLAN.rows))
         with own_server.connect() as session:
@@ -512,7 +512,7 @@ def test_varied_values_are_distinct(cluster: Cluster) -> None:
             assert value(connection, f"{query} (SELECT {sample}::{name} AS v) AS s") == 20000, name
 
 
-def test_wal_is_of_the_relation_of_its_first_block(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wal_record_counts_for_the_relation_of_its_first_block(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [
         "rmgr: Btree       len (rec/tot):     72/   272, tx: 1, lsn: 0/1, prev 0/1, desc: INSERT_LEAF off: 1, "
         "blkref #0: rel 1663/5/9 blk 7 FPW",

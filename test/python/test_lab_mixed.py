@@ -44,7 +44,7 @@ def a_result(leaf: bool = True) -> Result:
 
 
 @pytest.mark.parametrize(("rows", "more", "clients", "inserts"), [(1000, None, 8, 200), (99, 30, 8, 24), (9, 1, 8, 8)])
-def test_every_client_inserts_as_many(rows: int, more: int | None, clients: int, inserts: int) -> None:
+def test_every_client_inserts_the_same_number_of_rows(rows: int, more: int | None, clients: int, inserts: int) -> None:
     """If --more is not given, a fifth of the rows is inserted."""
     assert MixedPlan(rows=rows, more=more, clients=clients).inserts == inserts
 

@@ -58,7 +58,7 @@ def simulated_fill(inserts: int, block: int, capacity: int) -> float:
 
 
 @pytest.mark.parametrize("block", [1, 64, 256, 1024, 8192, 0])
-def test_how_full_leaf_pages_are(block: int) -> None:
+def test_the_predicted_fill_of_leaf_pages(block: int) -> None:
     capacity = leaf_capacity("sequence")
     expected = leaf_fill("sequence", block) if block else leaf_fill("random")
     assert simulated_fill(140_000, block, capacity) == pytest.approx(expected, rel=0.08)
@@ -99,7 +99,7 @@ def test_random_keys_touch_every_page_when_there_are_few_and_another_each_time_w
 
 
 @pytest.mark.parametrize(("position", "pages"), [(0, 1), (20_000, 99), (60_000, 298)])
-def test_a_block_touches_the_pages_it_has(position: int, pages: int) -> None:
+def test_a_block_touches_only_its_own_pages(position: int, pages: int) -> None:
     for rows in (1e6, 1e9):
         predicted = predict("sequence", replace(USUAL, rows=rows, position=position, checkpoint=10))
         assert predicted.leaf_pages_touched == pytest.approx(pages, rel=0.05)

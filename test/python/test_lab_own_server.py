@@ -37,7 +37,7 @@ def schemas(dsn: str) -> object:
         return value(connection, "SELECT count(*) FROM pg_namespace WHERE nspname = 'inorder_lab'")
 
 
-def test_a_plan_says_what_was_found_and_not_what_was_asked() -> None:
+def test_a_plan_has_the_settings_of_the_server_instead_of_the_requested_ones() -> None:
     plan, notes = fitted(InsertPlan(memory_bytes=1), ALL)
     assert (plan.memory_bytes, plan.dump_wal, plan.kinds) == (2**27, False, InsertPlan().kinds)
     assert any("pg_waldump" in note for note in notes) and not any("checkpoint" in note for note in notes)
@@ -168,7 +168,7 @@ def test_a_password_is_no_argument(users: Cluster, server: Installation) -> None
     assert SILENCE.items() <= conninfo_to_dict(own_server.database).items()  # pgbench does not wait for hours, either
 
 
-def test_what_vacuum_says_must_be_english() -> None:
+def test_messages_of_vacuum_must_be_english() -> None:
     for language in ("", "C.UTF-8", "en_GB.UTF-8", "POSIX"):
         fitted(ReusePlan(), but(language=language))
     fitted(MixedPlan(), but(language="de_DE.UTF-8"))

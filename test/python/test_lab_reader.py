@@ -101,7 +101,7 @@ def test_a_row_that_was_never_committed_is_an_error() -> None:
 
 
 @given(st.lists(st.lists(st.integers(1, 20), min_size=1)))
-def test_delivered_and_lost_make_up_what_was_committed(polls: list[list[int]]) -> None:
+def test_delivered_and_lost_rows_add_up_to_committed_rows(polls: list[list[int]]) -> None:
     metrics = compare(dict.fromkeys(range(1, 21), 0.0), Reading([(1.0, rows) for rows in polls]))
     assert metrics["delivered"] + metrics["lost"] == metrics["committed"] == 20
     assert metrics["twice"] <= metrics["delivered"]
@@ -151,7 +151,7 @@ def test_every_round_has_every_reader_and_a_load_of_its_own() -> None:
     assert run_it(OnPaper, plan, empty_result(OnPaper, plan)).seeds == bench.seeds
 
 
-def test_an_interrupt_keeps_the_round_it_came_in() -> None:
+def test_an_interrupt_keeps_the_round_in_which_it_came() -> None:
     plan = ReaderPlan(rounds=5)
     result = empty_result(OnPaper, plan)
     with pytest.raises(KeyboardInterrupt):

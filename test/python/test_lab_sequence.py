@@ -64,7 +64,7 @@ def test_the_verdict_claims_what_was_measured(rounds: int, tps: list[float], cla
     assert f"Does a sequence slow inserts? {claim}" in verdict.lines
 
 
-def test_no_cpu_time_is_a_value() -> None:
+def test_a_cpu_time_of_zero_is_a_measurement() -> None:
     result, _ = run_on_paper(OnPaper, replace(SMALL, rounds=3))
     for run in result.runs:
         if run.kind == CONSTANT and (run.round == 1 or run.step == "insert_10"):

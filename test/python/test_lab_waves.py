@@ -77,7 +77,7 @@ def test_waves_end_at_the_density_of_random_keys(start: int, growth: int) -> Non
 
 
 @pytest.mark.server
-def test_pages_that_are_added_are_the_splits_in_the_wal(server: Installation) -> None:
+def test_the_number_of_added_pages_equals_the_splits_in_the_wal(server: Installation) -> None:
     with Cluster(server) as cluster:
         experiment = WavesExperiment(WavesPlan(rows=20_000), ThrowAway(cluster), Progress())
         experiment.prepare()
@@ -130,7 +130,7 @@ def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
         assert runs[kind].metrics["peak_splits"] < 8 * runs[kind].metrics["mean_splits"]
 
 
-def test_a_wave_is_answered_where_it_is_higher_than_the_mean() -> None:
+def test_a_verdict_names_the_wave_that_is_higher_than_the_mean() -> None:
     result = recorded(WAVES)
     for kind, answer in ((GROWN, ""), ("built90", "Yes")):
         partial = replace(result, runs=result.select(WAVES, kind))

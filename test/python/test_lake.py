@@ -85,7 +85,7 @@ def test_a_failure_between_the_commits_repeats_rows(fresh: Connection, lake: Con
     assert numbers(lake, IN_THE_LAKE) == [1, 1, 2, 2, 3, 3]
 
 
-def test_a_key_in_the_lake_lets_repeated_rows_pass(fresh: Connection, lake: Connection) -> None:
+def test_a_primary_key_in_the_lake_makes_repeated_rows_harmless(fresh: Connection, lake: Connection) -> None:
     run(lake, "ALTER TABLE events ADD PRIMARY KEY (id)")
     insert(fresh, 3)
     failing(fresh, lake, APPLY.format(" ON CONFLICT DO NOTHING"))

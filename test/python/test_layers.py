@@ -37,7 +37,7 @@ def test_the_tool_keeps_its_layers() -> None:
 SINKS = ("sinks", "output_file", "whole", "parquet")
 
 
-def test_a_sink_sets_nothing_of_its_source() -> None:
+def test_a_sink_sets_no_attribute_of_its_source() -> None:
     texts = {name: (ROOT / "inorder" / "tail" / f"{name}.py").read_text(encoding="utf-8") for name in SINKS}
     assert {name for name, text in texts.items() if re.search(r"\bsource\.\w+ [-+*/|]?= ", text)} == set()
 
@@ -82,7 +82,7 @@ def users_in_c() -> dict[str, set[str]]:
     return used
 
 
-def test_there_is_no_circle_in_c() -> None:
+def test_dependencies_in_c_have_no_cycle() -> None:
     """A circle may also consist of uses of names, without includes."""
     assert circle(users_in_c()) == set()
 
@@ -115,7 +115,7 @@ def users_in_sql() -> dict[str, set[str]]:
     }
 
 
-def test_there_is_no_circle_in_sql() -> None:
+def test_dependencies_in_sql_have_no_cycle() -> None:
     """The order in which make joins the files does not prove that there is no circle.
 
     Functions look up some names only when they run. These uses of names count, too.
@@ -170,7 +170,7 @@ def test_advice_needs_no_package_of_the_laboratory() -> None:
     assert not {*PACKAGES} & set(done.stdout.split())
 
 
-def test_without_the_laboratory_its_commands_say_what_is_missing() -> None:
+def test_commands_of_a_missing_laboratory_say_what_is_missing() -> None:
     program = (
         "import sys; sys.modules['numpy'] = sys.modules['rich'] = None; from inorder.cli import main; "
         "sys.argv = ['inorder', *sys.argv[1:]]; main()"

@@ -69,7 +69,7 @@ def test_no_text_is_in_two_places() -> None:
     assert in_c & in_plain | in_sql & in_plain | in_c & in_sql == OF_PORTS
 
 
-def test_only_the_port_of_transactions_knows_which_are_in_progress() -> None:
+def test_only_the_port_of_transactions_knows_the_transactions_in_progress() -> None:
     """If a snapshot became the position of a commit in the WAL, only this code would have to change."""
     knowing = {str(path.relative_to(ROOT)) for path in (*C_FILES, *SQL_FILES, *PLAIN_FILES)
                if re.search(r"xip\b", C_COMMENT.sub("", SQL_COMMENT.sub("", path.read_text())))}  # fmt: skip

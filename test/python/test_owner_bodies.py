@@ -59,7 +59,7 @@ def test_only_functions_that_run_as_the_owner_rely_on_the_path_of_the_caller(fre
         run(fresh, "ROLLBACK")
 
 
-def test_bodies_of_public_functions_are_the_owners(cluster: Cluster) -> None:
+def test_only_the_owner_executes_functions_that_take_the_caller(cluster: Cluster) -> None:
     """These functions take the caller as an argument.
 
     Anybody who may execute them could name any role as the caller.

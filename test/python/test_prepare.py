@@ -326,7 +326,7 @@ COPYING = {
 
 @pytest.mark.editions
 @pytest.mark.parametrize("body", COPYING)
-def test_triggers_that_copy_whole_rows_are_asked_about(prepare: Tail, old: Connection, body: str) -> None:
+def test_prepare_asks_about_triggers_that_copy_whole_rows(prepare: Tail, old: Connection, body: str) -> None:
     run_all(
         old, "CREATE TABLE archive (op text, k int, n int)", "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql "
         f"AS $f$ BEGIN {body} RETURN NULL; END $f$",
@@ -400,7 +400,7 @@ def run_all(connection: Connection, *statements: str) -> None:
         connection.execute(statement.encode())
 
 
-def test_rows_that_were_deleted_are_asked_about(prepare: Tail, old: Connection) -> None:
+def test_prepare_asks_about_deleted_rows(prepare: Tail, old: Connection) -> None:
     deleted_from(old)
     for option in (["--dry-run"], []):
         listed, messages = outputs(prepare, "old", *option, code=2)

@@ -37,7 +37,7 @@ def figures_of(result: Result) -> list[dict[str, Any]]:
     return INSERT.sections(result)[0].records()
 
 
-def test_a_table_without_an_index_has_no_figures_of_one() -> None:
+def test_a_table_without_an_index_has_no_figures_of_an_index() -> None:
     result = a_result()
     result.plan["kinds"] = ["bigint_none"]
     metrics = result.runs[0].metrics | {"index_hits": 0.0, "index_reads": 0.0}
@@ -114,7 +114,7 @@ def test_two_sizes_make_a_line_chart() -> None:
     assert Page(page_of(result)).count["svg"] == 2 * 4
 
 
-def test_a_table_that_grew_says_so() -> None:
+def test_the_caption_says_that_a_table_grew() -> None:
     for before, caption in ((1100.0, ""), (5400.0, "Later rounds began with up to 5,400 rows.")):
         result = a_result()
         result.select("insert")[-1].metrics["rows_before"] = before
@@ -171,7 +171,7 @@ def test_results_are_distinct() -> None:
     assert [r.label for r in distinct([Labelled("a", first), Labelled("a", first)])] == ["a, now (1)", "a, now (2)"]
 
 
-def test_speed_second_by_second_begins_each_round_together() -> None:
+def test_in_the_chart_of_speed_a_round_begins_at_the_same_second_for_all_kinds() -> None:
     result = a_result()
     for run in result.select("insert"):
         run.series["tps"] = [1.0, 2.0, 3.0] if (run.kind, run.round) == ("random", 1) else [1.0, 2.0]

@@ -70,7 +70,7 @@ def test_what_was_not_measured_is_not_shown() -> None:
     assert WritersExperiment.sections(empty_result(WritersExperiment, WritersPlan())) == []
 
 
-def test_several_numbers_of_sessions_are_compared_each_with_its_own() -> None:
+def test_each_number_of_sessions_is_compared_with_the_same_number() -> None:
     plan = WritersPlan(forms=(BASELINE, LOCK_CACHED), clients=(16, 2), rounds=1)
     result, bench = run_on_paper(OnPaper, plan)
     expected = Counter([(BASELINE, 1), *((form, clients) for form in plan.forms for clients in plan.clients)] * 2)
@@ -95,7 +95,7 @@ def test_one_session_writes_into_several_numbers_of_tables() -> None:
     assert WritersExperiment.verdicts(result) == []
 
 
-def test_tables_need_a_form_that_has_several() -> None:
+def test_the_option_tables_needs_a_form_with_several_tables() -> None:
     with pytest.raises(InputError, match="--tables needs a form among own_table, partition_application"):
         WritersExperiment.completed(WritersPlan(forms=(BASELINE, LOCK), tables=(2,)), own=False)
     plan = WritersPlan(forms=(BASELINE, OWN_TABLE), tables=(2,))

@@ -128,7 +128,7 @@ def shop(cluster: Cluster, fresh: Connection) -> Iterator[Shop]:
 
 
 @pytest.mark.server
-def test_batches_follow_each_other_and_an_idle_source_has_none(shop: Shop) -> None:
+def test_batches_follow_each_other_and_an_idle_source_has_no_batch(shop: Shop) -> None:
     plan = shop.plan()
     start = plan.start()
     first = plan.next(start, 4)

@@ -238,7 +238,7 @@ def test_a_role_can_be_dropped_after_it_is_dismissed(edition: Connection) -> Non
     run(edition, "RESET ROLE", f"DROP ROLE {odd}")
 
 
-def test_a_member_is_admitted_as_far_as_it_inherits(edition: Connection) -> None:
+def test_a_member_has_the_admitted_rights_that_it_inherits(edition: Connection) -> None:
     run(edition, "RESET ROLE", "ALTER ROLE plain_stranger NOINHERIT", "GRANT plain_reader TO plain_stranger",
         "SET SESSION AUTHORIZATION plain_stranger", "SET search_path = inorder, app")  # fmt: skip
     check_refused(edition, "TABLE inorder.feeds", "SELECT inorder.feed_create('own', 'app.events')")
@@ -296,7 +296,7 @@ def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
     assert rows(edition, f"SELECT feed_finish_batch('f', {batch}, {token})") == [(True,)]
 
 
-def test_no_type_of_the_caller_s_is_taken_for_one_of_the_server_s(edition: Connection) -> None:
+def test_no_type_of_the_caller_is_taken_for_a_type_of_the_server(edition: Connection) -> None:
     """If a SECURITY DEFINER function were called with this search_path, its owner would run the CHECK of the domain."""
     run(
         edition, "RESET ROLE", "CREATE SCHEMA traps AUTHORIZATION plain_stranger",

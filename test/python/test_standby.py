@@ -187,7 +187,7 @@ def test_the_version_of_changes_grows_from_the_primary_to_a_standby(two: Two, sa
 
 
 @pytest.mark.parametrize("savepoint", ["", "SAVEPOINT s", "SAVEPOINT s; CREATE TEMP TABLE t () ON COMMIT DROP"])
-def test_the_own_transaction_has_not_ended(two: Two, savepoint: str) -> None:
+def test_the_transaction_of_the_reader_has_not_ended(two: Two, savepoint: str) -> None:
     two.primary.execute("BEGIN")
     two.insert(1)
     number = value(two.primary, "SELECT xact_id()")
@@ -402,7 +402,7 @@ def test_a_tail_on_a_standby_makes_progress_despite_conflicts_with_recovery(
     assert sorted(tail.rows()) == list(range(1, 4001))
 
 
-def test_a_standby_behind_keeps_the_place_inside_a_transaction(two: Two) -> None:
+def test_a_lagging_standby_keeps_the_place_inside_a_transaction(two: Two) -> None:
     position = str(value(two.primary, "SELECT reader_start('events')::text"))
     two.standby.execute("SELECT pg_wal_replay_pause()")
     two.insert(1, 2, 3, 4, 5)
@@ -418,7 +418,7 @@ def test_a_standby_behind_keeps_the_place_inside_a_transaction(two: Two) -> None
     assert rows == [5]
 
 
-def test_a_standby_behind_keeps_partitions_in_mind(two: Two) -> None:
+def test_a_lagging_standby_remembers_partitions(two: Two) -> None:
     two.primary.execute("DROP TABLE events")
     two.primary.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
     two.primary.execute("CREATE TABLE events_1 PARTITION OF events FOR VALUES IN (1); CREATE INDEX ON events (id)")

@@ -76,7 +76,7 @@ def drifting(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, n
 
 @pytest.mark.parametrize("noise", [normal, lognormal, heavy_tailed, drifting])
 @pytest.mark.parametrize("rounds", [6, 9, 15])
-def test_equals_are_called_equal(noise: Noise, rounds: int) -> None:
+def test_equal_samples_are_rarely_called_different(noise: Noise, rounds: int) -> None:
     generator = np.random.default_rng([rounds, 1])
     pairs = (noise(generator, rounds) for _ in range(TRIALS))
     different = sum(paired_ratio(list(a), list(b)).differs_from(1.0) for a, b in pairs)
@@ -120,7 +120,7 @@ def test_ten_percent_is_found_with_the_default_number_of_rounds(
 
 @pytest.mark.parametrize("noise", [normal, lognormal, heavy_tailed])
 @pytest.mark.parametrize("samples", [6, 9, 15])
-def test_equals_measured_apart_are_called_equal(noise: Noise, samples: int) -> None:
+def test_equal_unpaired_samples_are_rarely_called_different(noise: Noise, samples: int) -> None:
     """Unpaired samples: at most 5 % of equal pairs differ.
 
     Three standard deviations are added, because the test nearly reaches that rate.

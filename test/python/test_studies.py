@@ -25,7 +25,7 @@ def run_of(name: str, minutes: float = 1, gigabytes: float = 1, command: str = "
     return Studied(name, "P2", command, minutes, gigabytes, "nextval")
 
 
-def test_each_run_is_one_of_the_laboratory() -> None:
+def test_each_run_is_a_valid_run_of_the_laboratory() -> None:
     """An option that the command of a run does not have is an error."""
     assert [run.name for run in studies.runs() if studies.is_done(run) not in (True, False)] == []
 
@@ -94,7 +94,7 @@ def test_a_run_that_is_interrupted_is_resumed_and_kept(folders: Path, monkeypatc
     assert gzip.decompress(run.kept.read_bytes()) == b"begun\nrest\n" and not studies.is_begun(run)
 
 
-def test_a_run_is_of_the_server_that_its_name_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_run_uses_the_server_that_its_name_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     server = SimpleNamespace(major=18, bindir=tmp_path)
     monkeypatch.setattr(studies, "embedded_installation", lambda: server)
     assert studies.server_of(run_of("sequence-18")) == {"PG_CONFIG": str(server.bindir / "pg_config")}

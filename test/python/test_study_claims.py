@@ -31,7 +31,7 @@ def claim(judge: Callable[[Estimate], Answer], **more: bool) -> Claim:
     ("judge", "against"),
     [(above(2), 0.5), (below(0.5), 2.0), (near, 3.0), (kept, 0.5), (none, 7.0), (at_least(90), 10.0)],
 )
-def test_only_in_the_regime_of_the_study_does_a_claim_not_hold(
+def test_a_claim_can_only_fail_under_the_conditions_of_the_study(
     judge: Callable[[Estimate], Answer], against: float, counted: bool
 ) -> None:
     rounds = 1 if counted else 6
@@ -61,7 +61,7 @@ def test_figures_that_a_study_does_not_print_are_marked() -> None:
     assert {f"{claim_made.study} {claim_made.published}" for claim_made in CLAIMS} >= PRINTED
 
 
-def test_a_ratio_of_rates_is_marked() -> None:
+def test_a_ratio_computed_from_two_rates_is_marked() -> None:
     """If a cell has a ratio, and the cell's detail has two figures, the ratio was computed from them."""
     for study, about in STUDIES.items():
         for table in about["tables"]:

@@ -101,7 +101,7 @@ def test_a_feed_of_another_role(tail: Tail, fresh: Connection, reader: str) -> N
     assert "permission denied for table public.events" in tail("--feed", "f", "--owner", "postgres", code=2)
 
 
-def test_a_batch_in_the_hands_of_another_worker(tail: Tail, fresh: Connection) -> None:
+def test_a_batch_that_another_worker_has(tail: Tail, fresh: Connection) -> None:
     """After the worker's lease has ended, any session may read the batch."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 3)
@@ -127,7 +127,7 @@ def test_a_position_remembers_partitions(tail: Tail, fresh: Connection) -> None:
     assert "partition public.parts_2 has rows of transactions" in tail("parts", "--position", "p", code=2)
 
 
-def test_connections_are_libpqs(tail: Tail, fresh: Connection, cluster: Cluster) -> None:
+def test_connection_strings_are_those_of_libpq(tail: Tail, fresh: Connection, cluster: Cluster) -> None:
     insert(fresh, 3)
     tail.environment = {name: value for name, value in tail.environment.items() if not name.startswith("PG")}
     host = str(cluster.folder / "run")
@@ -174,7 +174,7 @@ def awkward(fresh: Connection) -> Connection:
 
 
 @pytest.mark.editions
-def test_json_is_what_the_server_makes_of_every_type(tail: Tail, awkward: Connection) -> None:
+def test_json_of_every_type_equals_that_of_the_server(tail: Tail, awkward: Connection) -> None:
     line = tail(ODD, "--position", "p")
     assert line.count("\n") == 1 and line.endswith("\n")
     assert value(
@@ -203,7 +203,7 @@ TWO_LINES = {
 
 
 @pytest.mark.parametrize("kind", TWO_LINES)
-def test_a_row_is_one_line_whatever_column_has_line_ends(tail: Tail, fresh: Connection, kind: str) -> None:
+def test_a_row_is_one_line_even_if_values_have_line_ends(tail: Tail, fresh: Connection, kind: str) -> None:
     statements, of_type, value = TWO_LINES[kind]
     insert(fresh, 1)
     text = tail("events", "--position", "p")

@@ -138,7 +138,7 @@ def hidden_operators(connection: Connection) -> Iterator[None]:
     yield
 
 
-def test_nothing_is_left_to_settings(tail: Tail, fresh: Connection, odd_settings: None) -> None:
+def test_results_do_not_depend_on_settings(tail: Tail, fresh: Connection, odd_settings: None) -> None:
     fresh.execute("CREATE TABLE wide (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), at timestamptz, took interval, "
                   "f float8, b bytea, t text, a int[], class regclass)")  # fmt: skip
     fresh.execute("SELECT feed_create('f', 'wide')")
@@ -163,7 +163,7 @@ def test_nothing_is_left_to_settings(tail: Tail, fresh: Connection, odd_settings
         assert row["a"] == [1, None] and row["class"] == "public.wide"
 
 
-def test_nothing_of_changes_is_left_to_settings(tail: Tail, fresh: Connection, odd_settings: None) -> None:
+def test_changes_do_not_depend_on_settings(tail: Tail, fresh: Connection, odd_settings: None) -> None:
     """Some settings change the meaning of a backslash in a name."""
     fresh.execute(r"""CREATE TABLE "a\101'" (id int PRIMARY KEY)""")
     fresh.execute(r"""SELECT changes_enable('"a\101''"')""")
@@ -174,7 +174,7 @@ def test_nothing_of_changes_is_left_to_settings(tail: Tail, fresh: Connection, o
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_a_session_leaves_nothing_to_defaults(cluster: Cluster, isolation: str) -> None:
+def test_a_session_sets_all_settings_that_matter(cluster: Cluster, isolation: str) -> None:
     with connect(cluster.dsn) as other:
         other.execute(f"ALTER ROLE postgres SET default_transaction_isolation = '{isolation}'".encode())
     try:
@@ -284,7 +284,7 @@ def rows_there(tail: Tail, form: str) -> list[int]:
 
 
 @pytest.mark.parametrize("form", ["json", "parquet"])
-def test_an_error_within_a_batch_leaves_nothing_of_it(tail: Tail, fresh: Connection, form: str) -> None:
+def test_an_error_within_a_batch_leaves_no_part_of_the_batch(tail: Tail, fresh: Connection, form: str) -> None:
     """The position does not move. After the cause was removed, a new run completes."""
     fresh.execute("CREATE TYPE mood AS ENUM ('sad', 'fine')")
     fresh.execute("CREATE TYPE holder AS (m mood)")  # for a plain enum, Arrow has the labels in the schema

@@ -135,7 +135,7 @@ print(lines)
 """
 
 
-def test_standard_error_is_that_of_the_process(fresh: Connection, cluster: Cluster) -> None:
+def test_standard_error_is_not_replaced(fresh: Connection, cluster: Cluster) -> None:
     """Reading rows in another thread does not replace standard error, and no message of the server goes there."""
     insert(fresh, 3)
     batch = value(fresh, "SELECT to_jsonb(reader_next_batch('events', reader_start('events')))::text")
@@ -150,7 +150,7 @@ SHOWN = """SELECT pg_catalog.string_agg(s.setting, ' ')::pg_catalog.text FROM pg
            WHERE s.name = ANY ({names})"""
 
 
-def test_timeouts_of_the_role_are_not_those_of_a_read(fresh: Connection, cluster: Cluster) -> None:
+def test_timeouts_of_the_role_do_not_apply_to_reads(fresh: Connection, cluster: Cluster) -> None:
     """Each connection that reads disables the timeouts in its transactions. So does the session of inorder prepare."""
     names = [name for name, first in TIMEOUTS.items() if fresh.info.server_version >= first]
     for name in names:

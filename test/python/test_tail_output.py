@@ -326,7 +326,7 @@ def test_a_position_of_yesterday(tail: Tail, fresh: Connection) -> None:
     assert tail.rows() == list(range(1, 2001))
 
 
-def test_the_first_batch_goes_to_no_file_of_others(tail: Tail, fresh: Connection) -> None:
+def test_the_first_batch_is_not_written_to_a_file_with_other_content(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
     notes = b"of another\n" * 10_000
@@ -339,7 +339,7 @@ def test_the_first_batch_goes_to_no_file_of_others(tail: Tail, fresh: Connection
     assert tail.rows() == list(range(1, 6_001))
 
 
-def test_half_a_batch_in_a_file_keeps_other_sinks_away(tail: Tail, fresh: Connection) -> None:
+def test_half_a_batch_in_a_file_excludes_other_sinks(tail: Tail, fresh: Connection) -> None:
     """The other sink would get a whole batch, of which the file has a half.
 
     Between whole batches, sinks may alternate.
@@ -403,7 +403,7 @@ def test_a_file_is_not_written_over(tail: Tail, fresh: Connection) -> None:
     assert out.read_bytes().startswith(b'some\n{"id":')
 
 
-def test_messages_are_no_rows(tail: Tail, fresh: Connection) -> None:
+def test_messages_are_not_written_among_rows(tail: Tail, fresh: Connection) -> None:
     """2>&1 would write messages among the rows of the file."""
     insert(fresh, 5)
     tail.appended(*EVENTS)

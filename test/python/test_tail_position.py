@@ -54,7 +54,7 @@ def pending(**parts: object) -> bytes:
     return changed(pending={"batch": BATCH, "after": AFTER, "start": None} | parts)
 
 
-def test_what_can_be_read() -> None:
+def test_position_files_that_are_accepted() -> None:
     member = {"relation": 1, "name": "public.events", "system": "1", "attached": [1, 2]}
     for content in (
         changed(), pending(), changed(output=MARK), changed(output=MARK | {"id": "x"}),
@@ -86,7 +86,7 @@ UNREADABLE = [
 ]  # fmt: skip
 
 
-def test_what_cannot_be_read() -> None:
+def test_position_files_that_are_refused() -> None:
     for content in UNREADABLE:
         with pytest.raises(ValueError, match=r"^(it is damaged, or not a position file: |Exceeds the limit)"):
             assert decode(content) is None, content

@@ -216,7 +216,7 @@ def test_a_value_that_arrow_cannot_represent_becomes_null_on_request(fresh: Conn
     )
 
 
-def test_nulls_among_others_are_where_they_were(fresh: Connection, tail: Tail) -> None:
+def test_nulls_among_values_stay_in_their_places(fresh: Connection, tail: Tail) -> None:
     """The columns are of each kind that the tool itself assembles."""
     run(fresh, *MADE)
     kinds = {"a": "pair", "b": "int[]", "c": "mood", "d": "numeric(5,2)", "e": "uuid", "f": "jsonb", "g": "timestamptz"}

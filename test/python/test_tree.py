@@ -176,7 +176,7 @@ def test_the_layout_of_keys_needs_nothing_of_the_server() -> None:
     )
 
 
-def test_only_compat_knows_server_versions() -> None:
+def test_only_compat_depends_on_server_versions() -> None:
     assert [path.name for path in C_FILES if "PG_VERSION_NUM >" in path.read_text().replace("<", ">")] == ["compat.h"]
 
 
@@ -192,7 +192,7 @@ def test_every_dependency_has_its_reason() -> None:
         assert re.search(rf"^\|.*\b{name}\b", reasons, re.M), f"{name} has no reason"
 
 
-def test_the_map_names_what_an_operator_runs() -> None:
+def test_the_map_names_each_module_that_an_operator_runs() -> None:
     """Files in lab/ are left out: a diagram has them."""
     named = set(re.findall(r"\w+", text("CONTRIBUTING.md").partition("## The laboratory")[0]))
     files = [*(ROOT / "sql").rglob("*.sql"), *(path for path in PYTHON_FILES if "lab" not in path.parts)]
@@ -218,7 +218,7 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
 
 
-def test_links_between_documents_lead_somewhere() -> None:
+def test_links_between_documents_have_targets() -> None:
     for document in DOCUMENTS:
         for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", document.read_text()):
             aim = (document.parent / target).resolve() if target else document
@@ -233,7 +233,7 @@ SHELL_SCRIPTS = [
 
 
 @pytest.mark.parametrize("path", SHELL_SCRIPTS, ids=lambda path: path.name)
-def test_scripts_say_what_they_are_for(path: Path) -> None:
+def test_scripts_state_their_purpose(path: Path) -> None:
     printed = subprocess.run([path, "--help"], check=True, capture_output=True, text=True)
     comment = path.read_text().partition("\nset -eu")[0].splitlines()[1:]
     assert printed.stdout.splitlines() == [re.sub("^# ?", "", line) for line in comment] and comment
@@ -307,11 +307,11 @@ def test_all_messages_are_found() -> None:
         assert message in MESSAGES
 
 
-def test_the_stress_test_knows_refusals_by_words_of_the_sql() -> None:
+def test_the_stress_test_identifies_refusals_by_words_of_the_sql() -> None:
     assert [words for words in CAUSES if words not in sql_source()] == []
 
 
-def test_names_of_others_go_to_a_terminal_as_text() -> None:
+def test_names_chosen_by_others_are_escaped_on_a_terminal() -> None:
     """Text of the tool may contain names that others have chosen. print_text, one_line and lines escape such names."""
     raw = re.compile(r"^ *(?:click\.echo|print)\(f[\"'](?:(?!err=True|(?:one_line|lines)\().)*\)$", re.M)
     files = [path for path in PYTHON_FILES if "lab" not in path.parts]

@@ -65,7 +65,7 @@ def judge(connection: Connection) -> Iterator[Connection]:
     connection.execute("DROP SCHEMA fuzz CASCADE")
 
 
-def test_many_texts_are_accepted_as_uuid_accepts_them(judge: Connection, cluster: Cluster) -> None:
+def test_texts_are_accepted_exactly_as_by_the_type_uuid(judge: Connection, cluster: Cluster) -> None:
     generator = random.Random(3)
     soft = cluster.server.major >= 16
     inputs = INPUTS if soft else INPUTS // 20  # without soft errors each input takes two subtransactions
@@ -98,7 +98,7 @@ def copy_binary(connection: Connection, values: list[bytes]) -> None:
         copy.write(b"PGCOPY\n\xff\r\n\0" + bytes(8) + rows + struct.pack(">h", -1))
 
 
-def test_binary_input_takes_only_what_text_input_takes(judge: Connection) -> None:
+def test_binary_input_accepts_only_values_that_text_input_accepts(judge: Connection) -> None:
     """16 bytes are stored unchanged if they are a UUID of version 1, and refused otherwise."""
     judge.execute("CREATE TABLE fuzz.raw (id uuid_v1)")
     generator = random.Random(5)

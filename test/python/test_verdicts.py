@@ -72,7 +72,7 @@ def with_ordered(**kinds: tuple[float, float, float]) -> Result:
     return result
 
 
-def test_wal_decides_which_key_where_noise_hides_the_speed() -> None:
+def test_wal_decides_the_key_if_noise_hides_the_speed() -> None:
     for spread in (1.01, 2.0):
         result = with_ordered(v7=(1, spread, 18_000), sequence=(1, 1.001, 23_000))
         verdict = report_of(result).verdicts(result)[1]
@@ -116,14 +116,14 @@ def test_noisy_measurements_have_a_sentence_instead_of_bars() -> None:
     assert "The measurements are too noisy to compare." in render([Labelled("a", few)])
 
 
-def test_the_tables_beside_are_those_of_the_manual() -> None:
+def test_the_tables_beside_the_verdict_are_those_of_the_manual() -> None:
     """Each factor is in a row of a table in docs/like.md."""
     manual = (ROOT / "docs" / "like.md").read_text(encoding="utf-8")
     factors = re.findall(r"^\|.*\| ([0-9.]+) \[[0-9.–]+\] \|", manual, re.M)
     assert {str(factor) for factor in LIKE.values()} <= set(factors)
 
 
-def test_the_first_card_names_the_price_of_the_horizon() -> None:
+def test_the_first_card_names_the_wait_caused_by_the_horizon() -> None:
     result = recorded("reader")
     (verdict,) = report_of(result).verdicts(result)
     assert re.search(
@@ -132,7 +132,7 @@ def test_the_first_card_names_the_price_of_the_horizon() -> None:
     )
 
 
-def test_an_interval_decides_or_names_the_loss_it_leaves_open() -> None:
+def test_an_interval_decides_or_names_the_possible_loss() -> None:
     assert decided(Estimate(0.5, 0.4, 0.6, 6)) and not decided(Estimate(0.5, 0.4, 0.6, 5))
     assert not decided(Estimate(0.5, None, None, 1)) and not decided(Estimate(1.0, 0.9, 1.5, 6))
     assert Compared("speed", "bigint", {}).words == Compared("speed", "bigint", {}).to_decide == ""
@@ -225,7 +225,7 @@ def test_the_next_commands_follow_from_the_answers(connection: Connection) -> No
     assert "What now?" not in render([Labelled("none.json", recorded("noise"))])
 
 
-def test_each_answer_stands_once_on_the_page() -> None:
+def test_each_answer_is_once_on_the_page() -> None:
     page = render([Labelled(f"{name}.json", recorded(name)) for name in ("reader", "insert")])
     answers = [verdict for name in ("reader", "insert") for verdict in verdicts_of(name)]
     assert [page.count(str(escape(verdict.figures))) for verdict in answers] == [1] * len(answers)
@@ -253,7 +253,7 @@ def test_bars_of_enough_rounds_have_their_intervals() -> None:
         assert "<i style" not in render([Labelled("a", other)]) and "lines show" not in render([Labelled("a", other)])
 
 
-def test_a_short_name_is_explained_where_it_first_stands() -> None:
+def test_a_short_name_is_explained_where_it_first_occurs() -> None:
     for wal in (18_000, 18_200):  # xact has less WAL than version 7, and then more
         page = render([Labelled("a", with_ordered(v7=(1, 1.01, 18_100), xact=(1, 1.01, wal)))])
         assert page[page.index("xact", page.index("<main>")) :].startswith("xact (transaction-ordered)")

@@ -108,7 +108,7 @@ def test_changes_long_after_pg_upgrade_are_not_taken_for_part_of_it(
 
 
 @pytest.mark.parametrize("edition", ["c", "sql"])
-def test_after_the_last_number_no_row_gets_one(server: Installation, edition: str) -> None:
+def test_after_the_last_number_no_row_gets_a_number(server: Installation, edition: str) -> None:
     with Cluster(server, () if edition == "c" else None) as cluster:
         cluster.start(SETTINGS)
         with connect(cluster.dsn) as connection:
