@@ -165,7 +165,7 @@ class PiecesExperiment(Experiment[PiecesPlan]):
                 calls.append(self.target.timed(self.session, ask))
             if ask.answer != str(TRANSACTION):
                 raise InorderError(f"the last rows of {table} are {ask.answer} instead of {TRANSACTION}")
-        times = {name: middle(call[name] for call in calls[1:]) for name in calls[0]}  # the first call plans
+        times = {name: middle(call[name] for call in calls[1:]) for name in calls[0]}  # the first call also plans
         return times | {"calls": LOOKS}
 
 

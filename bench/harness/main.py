@@ -55,7 +55,7 @@ class Settings:
         self.instance = number("BENCH_INSTANCE_ID", 0)
 
     def rate_now(self) -> float:
-        """The present rate, which a phase of the harness may change by writing a file."""
+        """The present rate: a phase of the harness may change the rate by writing a file."""
         try:
             return float(Path(self.rate_file).read_text()) if self.rate_file else self.rate
         except (OSError, ValueError):
@@ -75,7 +75,7 @@ class Latencies:
             self.ticks[-1][round(milliseconds, 2 - math.floor(math.log10(milliseconds)))] += times
 
     def turn(self, *shares: float) -> list[float]:
-        """The quantiles of the window, which then advances by one tick."""
+        """Return the quantiles of the window, and advance the window by one tick."""
         with self.lock:
             counts = sum(self.ticks, Counter[float]())
             self.ticks.append(Counter())

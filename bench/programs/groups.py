@@ -71,7 +71,7 @@ NEW = "INSERT INTO t SELECT 1000000 + %s::int * 600 + k, 's' || k % 20, 0, repea
 AT = f"%s::int * 7919 % {ROWS} + 1"
 SOME = f"id > %s::int % {ROWS // MANY} * {MANY} AND id <= (%s::int % {ROWS // MANY} + 1) * {MANY}"
 # For each statement: calls per sample, and the statement; %s is a number that grows with each call. Writers fold once
-# in 2,000 transactions, which is once in two samples of statements that write one row.
+# in 2,000 transactions: once in two samples of statements that write one row.
 STATEMENTS = {
     "INSERT of one row": (1000, "INSERT INTO t VALUES (1000000 + %s::int * 600, 's1', 0, repeat('x', 100))"),
     "UPDATE of one row": (1000, f"UPDATE t SET status = 's' || %s::int % {GROUPS} WHERE id = {AT}"),

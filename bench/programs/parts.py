@@ -47,7 +47,7 @@ def cpu_of(roots: list[int]) -> float:
 
 
 def is_below(pid: int, roots: list[int], parents: dict[int, int]) -> bool:
-    """True if a process is one of the roots, or a descendant of one.
+    """True if a process is one of the roots, or a descendant of a root.
 
     >>> [is_below(pid, [2], {1: 0, 2: 1, 3: 2}) for pid in (1, 2, 3)]
     [False, True, True]

@@ -44,7 +44,7 @@ def fullest(runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]
 
 
 def run_of(label: str, runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]) -> str:
-    """The run that a row of the main table shows: the fullest or, if that lacks the row, the fullest that has it."""
+    """The run that a row of the main table shows: the fullest run, or the fullest run that has the row."""
     having = {name: rows for name, rows in runs.items() if any(key[0] == label for key in rows)}
     main = fullest(runs, results)
     return main if main in having else fullest(having, results)

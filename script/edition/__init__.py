@@ -1,1 +1,1 @@
-"""Build the SQL edition from the sources in sql/, without other packages: make and the build of the wheel run this."""
+"""Build the SQL edition from the sources in sql/, without other packages, for make and for the build of the wheel."""

@@ -20,7 +20,7 @@ vars == <<token, owner, leased, done, has>>
 Nothing == [batch |-> 0, token |-> 0]
 NameOf(w) == IF w = "again" THEN "a" ELSE w
 
-(* A process gets a batch of its own name at once, with another token, and any other batch if it has no lease. *)
+(* A process gets a batch of its own name at once, with another token. It gets any other batch without a lease. *)
 Take(w, b) ==
     LET is_own == owner[b] = NameOf(w)
         given == IF is_own /\ b \in leased /\ Variant = "same_token" THEN token[b] ELSE token[b] + 1

@@ -16,7 +16,7 @@ from world.sql import run, value
 
 NUMBERS = count(1)
 # syntax_error, undefined_column, _function, _table, ambiguous_function, invalid_schema_name: a test whose statement
-# fails with one of these is out of date.
+# fails with one of these errors is out of date.
 MOVED = ("42601", "42703", "42883", "42P01", "42725", "3F000")
 
 # attack() runs as the role that plans or runs a query that calls it. The function records this role, and tries to make

@@ -63,7 +63,7 @@ SELECT format('CREATE OPERATOR {BEFORE}.%s (%s RIGHTARG = %s, FUNCTION = {BEFORE
               p.proname)
 FROM pg_operator AS o JOIN pg_proc AS p ON p.oid = o.oprcode WHERE o.oprnamespace = 'pg_catalog'::regnamespace
 """
-# The type of the state is that of the aggregate's argument, or of its result.
+# The type of an aggregate's state is the type of the argument or of the result.
 AGGREGATES = f"""
 SELECT unnest(ARRAY[
     format('CREATE FUNCTION {BEFORE}.%I(%s) RETURNS %s {CALLED}', name, concat_ws(', ', state, types), state),

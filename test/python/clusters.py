@@ -123,7 +123,7 @@ def identify(folder: Path) -> None:
 
 
 def place_of_sum(content: bytes) -> int:
-    """The offset of the checksum in the control file, which differs between versions."""
+    """The offset of the checksum in the control file: each version may have another offset."""
     remainder = crc32c(b"")
     for place in range(0, LARGEST_CONTROL_FILE, 4):
         if struct.unpack_from("<I", content, place)[0] == remainder:

@@ -49,11 +49,11 @@ os.environ.setdefault(
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "test" / "module"
 SCHEMAS = count(1)
-# Set by script/test --long. Then the tests that long.txt lists are run, too, and tests that take points at intervals
-# take every point.
+# Set by script/test --long. Then the tests that long.txt lists are run, too, and tests that usually try some points of
+# a run try every point.
 LONG_RUN = "INORDER_TEST_LONG" in os.environ
-# The lines of long.txt, by file. Each line has a test's name, with or without parameters; with a leading "!" the test
-# is not long although a line before names it.
+# The lines of long.txt, by file. Each line has a test's name, with or without parameters; a leading "!" means that the
+# test is not long, although an earlier line names it.
 LONG_FILE = Path(__file__).with_name("long.txt")
 LONG: dict[str, list[tuple[bool, str]]] = {}
 for line in LONG_FILE.read_text().splitlines():
@@ -182,7 +182,7 @@ def cluster(server: Installation) -> Iterator[Cluster]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run marked tests on both editions. In the long run, also run the tests of inorder tail on both."""
+    """Run marked tests on both editions. The long run also runs the tests of inorder tail on both editions."""
     marker = metafunc.definition.get_closest_marker("editions")
     is_long = LONG_RUN and metafunc.module.__name__.startswith("test_tail")
     if "edition_name" in metafunc.fixturenames and (marker or is_long):

@@ -57,7 +57,7 @@ class Tool:
         return self.says("uninstall", *arguments, code=code)
 
     def says(self, *arguments: str, code: int) -> str:
-        """The output of a command: of stdout after success, otherwise of stderr."""
+        """The output of a command: stdout after success, otherwise stderr."""
         done = self.run(*arguments)
         out, err = done.stdout.decode(), done.stderr.decode()
         assert done.returncode == code and "Traceback" not in err, out + err

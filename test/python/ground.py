@@ -38,7 +38,7 @@ FROM_CLOCK = (
     "ALTER FUNCTION inorder_internal.first_number() RENAME TO first_of_tests",
     "ALTER FUNCTION inorder_internal.first_of_clock() RENAME TO first_number",
 )
-# To know the token, the worker takes its batch again, which changes the token.
+# The worker takes its batch again to get a token: each take gives the batch a new token.
 FINISH = """
 SELECT feed_finish_batch(b.feed, b.number, t.token)
 FROM (SELECT %s::text AS feed, %s::bigint AS number) AS b, feed_take_batch(b.feed, 'w') AS t

@@ -26,8 +26,8 @@ from conftest import MODULE, ROOT
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "64MB", "track_functions": "all"}
 DATABASE = "contrib_regression"
 
-# The maximum number of rows of a generate_series(), which are enough for an index of several pages, and the maximum
-# number of iterations of a loop.
+# The maximum number of rows of a generate_series(), enough for an index of several pages, and the maximum number of
+# iterations of a loop.
 MOST_ROWS, ROWS = 300, re.compile(r"(generate_series\(\s*1,\s*)(\d+)")
 MOST_TURNS, TURNS = 20, re.compile(r"(\b1\s*\.\.\s*)(\d+)")
 

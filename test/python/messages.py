@@ -35,7 +35,7 @@ def in_sql(source: str) -> Iterator[str]:
         yield text.replace("''", "'").replace("%", "…")
 
 
-# Messages that a caller composes: the source, a pattern of the parts in it, and the text around a part.
+# Messages that a caller composes: the source, a pattern for the parts, and the text around a part.
 FAULTS = (("sql/ports/table.sql", r"THEN '(is [^;]*?|has [^;]*?)'\n", "cannot read … by transactions: it {}"),)
 AROUND = {"cannot read … by transactions: it …"}
 

@@ -31,7 +31,7 @@ LONGEST_REQUEST = 1 << 20
 UNWRITTEN = 120  # exit code of Python if stdout could not be flushed
 HELD_AFTER = "INORDER_TEST_HELD_AFTER"
 ROOM = "INORDER_TEST_ROOM"  # maximum size of a file in bytes: writing more fails as on a full disk
-PAUSE = "INORDER_TEST_PAUSE"  # seconds of the pause before the first retry, which doubles with each retry
+PAUSE = "INORDER_TEST_PAUSE"  # seconds before the first retry; the pause doubles with each retry
 UNMARKED = "INORDER_TEST_UNMARKED"  # reading or writing a file attribute fails, as for a file of another user
 # Runs with these formats are forked from a second process, which has also loaded Arrow. The memory of other runs does
 # not contain Arrow.

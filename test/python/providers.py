@@ -9,7 +9,7 @@ from pathlib import Path
 from inorder.connection.database import Connection
 
 LIST = Path(__file__).resolve().parents[1] / "providers.csv"
-# The type of the object in GRANT, and the type that names it, by privilege. "select" is for tables and views.
+# For each privilege: the kind of object in GRANT, and the type of the object's name. "select" is for tables and views.
 KINDS = {"execute": ("function", "regprocedure"), "select": ("table", "regclass")}
 
 

@@ -250,7 +250,7 @@ def spotted(script: str) -> list[Finding]:
             for piece in in_body(statement) if language(statement.node) == "plpgsql" else ():
                 collector.line = piece.line
                 Spotter(state_in_body(state, statement.node))(piece.node)
-        except Exception as error:  # any exception means that pgspot cannot judge the statement, which is a finding
+        except Exception as error:  # any exception is a finding: pgspot cannot judge the statement
             collector.unknown(f"{made_by(statement.node) or 'DO'}: {error}")
     return collector.found
 

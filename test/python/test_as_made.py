@@ -109,7 +109,7 @@ def change_below_guard(owner: Connection, change: str, old: str = "", new: str =
 
 
 def messages(place: Place, owner: Connection, change: Callable[[], None]) -> tuple[str, str] | None:
-    """The errors of the queries, and of a read, after a change. The change is undone; None if it is not possible."""
+    """The errors of the queries, and of a read, after a change, which is undone. None if the change is impossible."""
     run(owner, "BEGIN")
     try:
         change()

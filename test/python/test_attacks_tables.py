@@ -98,7 +98,7 @@ def read_all(connection: Connection, table: str, feed: str) -> set[str]:
             batch = value(connection, f"SELECT coalesce(min(unfinished_batch), 1) FROM feeds WHERE name = '{feed}'")
         statement = read.format(table=table, feed=feed, start=start, every=every, name=name, batch=batch)
         refused.add(refusal(connection, statement, "42703"))
-    # feed_prepare() refuses a table that is readable by its key, because it would add a second column (55000).
+    # feed_prepare() would add a second column, and therefore refuses a table that is readable by its key (55000).
     refused |= {refusal(connection, f"SELECT feed_prepare('{table}')", "42703")} - {"55000"}
     try:
         with connection.transaction():

@@ -131,7 +131,7 @@ def run_tool(world: World) -> None:
 
 
 def wait_for_writers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run prepare until it builds an index, which an open transaction delays, and reports its progress."""
+    """Run prepare until it reports the progress of building an index. An open transaction delays the index."""
     monkeypatch.setattr(steps, "PROGRESS_SECONDS", 0.05)
     messages = list[str]()
     request = steps.Request("app.old", "xact", 1.0, 3, False, False, f"{world.dsn} user={OWNER}")

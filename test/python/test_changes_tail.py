@@ -96,7 +96,7 @@ def test_each_batch_makes_a_copy(tail: Tail, fresh: Connection) -> None:
 
 @pytest.mark.editions
 def test_batches_of_few_rows_are_all_delivered(tail: Tail, fresh: Connection) -> None:
-    """Where a key changed more than once, a batch has fewer rows than the log. More batches may follow it."""
+    """Where a key changed more than once, a batch has fewer rows than the log. More batches may follow such a batch."""
     assert copied(of_json(tail(*CHANGES))).rows == Copy().table_now(fresh)
     for note in range(9):
         run(fresh, f"UPDATE t SET note = '{note}' WHERE id < 4")

@@ -206,7 +206,7 @@ DEMO_FILES = ["inorder-demo-reader.jsonl", "inorder-demo.jsonl", "inorder-report
 def test_a_small_demo_from_start_to_end(
     tmp_path: Path, server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A measurement has a number of inserts instead of a second, during which it would use all processors."""
+    """Each measurement makes a fixed number of inserts: within a second it would use all processors."""
     monkeypatch.setattr("inorder.commands.demo.InsertPlan", partial(InsertPlan, inserts=1000))
     for name, setting in surroundings(server, shared_folder).items():
         monkeypatch.setenv(name, setting)
@@ -341,7 +341,7 @@ printf '%s = %s\\n' BINDIR {folder} SHAREDIR /s PKGLIBDIR /l INCLUDEDIR-SERVER /
 """
 
 
-@pytest.mark.usefixtures("on_a_disk")  # in memory there may be too little room for 10 M rows, which is another error
+@pytest.mark.usefixtures("on_a_disk")  # 10 M rows may not fit into memory: that would be another error
 @pytest.mark.parametrize(
     ("version", "message"),
     [

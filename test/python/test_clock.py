@@ -140,7 +140,7 @@ def test_an_interrupt_does_not_cut_off_the_start_of_a_wait(monkeypatch: pytest.M
 
 @contextmanager
 def followed(arguments: list[str], folder: Path, variables: dict[str, str]) -> Iterator[Callable[[], int]]:
-    """A run, and the number of lines, of rows and of progress, that it has written so far."""
+    """Start a run; yields a function that counts the lines that the run has written to stdout and stderr."""
     command = [sys.executable, "-m", "inorder", *arguments]
     with (
         (folder / "out").open("wb") as out,

@@ -61,7 +61,7 @@ def last_name(call: ast.Call) -> str:
 
 
 def connecting(path: Path) -> Iterator[str]:
-    """The names of functions in which a driver connects, or which pass on a function that connects."""
+    """The names of functions that connect by a driver, or that pass a connecting function to another function."""
     for function, call in calls(parsed(path)):
         if last_name(call) in CONNECTS and ast.unparse(call.func) not in {*OWN, "connect", "reconnect"}:
             yield function

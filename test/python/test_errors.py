@@ -56,7 +56,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def faults(
     run: Run, arguments: Sequence[str], words: str, code: int = 2, without: str = "Usage:", pattern: str = ""
 ) -> list[str]:
-    """The rules for error messages that are broken when the tool refuses these arguments."""
+    """The rules for error messages that the tool breaks when it refuses these arguments."""
     exit_code, out, err = run(arguments)
     first, *more = err.splitlines() or [""]
     typed = re.split("[ =()]", " ".join(arguments[-2:]))

@@ -1,4 +1,4 @@
-"""Promotion and pg_upgrade: after them, the state of feeds and sinks from before is valid or refused."""
+"""After a promotion or pg_upgrade, earlier state of feeds and sinks is valid or refused."""
 
 import json
 import threading

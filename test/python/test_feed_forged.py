@@ -444,7 +444,7 @@ def test_a_forged_feed_of_a_good_table_runs_no_code(state: State, shares: str) -
         for place, call in enumerate(calls("alice.t", OWNER), number):
             for user in READERS if LONG_RUN else [READERS[place % len(READERS)]]:
                 assert len(attempt(state, user, call)) <= 7, call
-        # mallory may move the feed now, which the owner of a database can achieve anyway, but she must not get rows.
+        # mallory may move the feed now, as the owner of a database can in any case, but must not get rows
         for call in calls("alice.t", "alice")[:GIVE_ROWS] if not IS_SQL else ():
             assert refusal(state.mallory, call) in ("42501", "55000"), call
         check_others(state, position)

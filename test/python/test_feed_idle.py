@@ -221,7 +221,7 @@ def test_the_next_count_of_an_older_snapshot(reader: Connection, fresh: Connecti
 def test_the_next_count_sees_that_the_only_partition_was_truncated(
     reader: Connection, fresh: Connection, role: str
 ) -> None:
-    """The guard refuses TRUNCATE, but not of a partition that was added later."""
+    """The guard refuses TRUNCATE of the table, but does not refuse TRUNCATE of a partition that was added later."""
     run(fresh, "CREATE TABLE s.p (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()) PARTITION BY RANGE (id)",
             "SELECT exact_count_start('s.p')", "CREATE TABLE s.p1 PARTITION OF s.p DEFAULT",
             "INSERT INTO s.p DEFAULT VALUES", "SELECT exact_count_fold('s.p')",
@@ -255,7 +255,7 @@ def test_an_idle_count_is_not_repeated(reader: Connection, fresh: Connection) ->
 
 
 PAGES = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT (feed_take_batch('load', 'w')).number"
-# The rows are wide, so that a few of them fill as many pages as make a look expensive.
+# The rows are wide: a few rows fill enough pages to make a look expensive.
 LOADS = {
     "keys": "CREATE TABLE load (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, pad char(200) DEFAULT '')",
     "numbers": "CREATE TABLE load (n int, xact bigint NOT NULL DEFAULT xact_id(), pad char(200) DEFAULT '')",

@@ -204,7 +204,7 @@ EXPLAINED = """LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET a
                SET auto_explain.log_level = notice"""
 BATCH = "SELECT count(*) FROM feed_batch_rows('steps', {0}, null::steps)"
 # Statements of a step, and the most statements that they may execute. The first statement returns the arguments of the
-# others.
+# other statements.
 STEPS = {
     "poll": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 0),
     "read": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 4),
@@ -226,7 +226,7 @@ COMPILED = "SELECT array_agg(ident ORDER BY ident) FROM pg_backend_memory_contex
 
 
 def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> None:
-    """Beginning a statement is most of the cost of a call. A check that is an expression needs no statement.
+    """Most of the cost of a call is the start of its statements. A check that is an expression needs no statement.
 
     The count leaves out functions in SQL that the server does not inline: they are reported without text.
     pg_stat_statements does not count them, either.

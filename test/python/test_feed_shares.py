@@ -168,7 +168,7 @@ class Course:
             self.processed[row[0]].append(row)
 
     def clear(self) -> None:
-        """Retry a dead batch, or process it without a worker. Later batches of the share have waited for that."""
+        """Retry a dead batch, or process it without a worker. Later batches of the share have waited for this batch."""
         row: Any = self.db.execute("SELECT number FROM feed_batches WHERE dead_since IS NOT NULL LIMIT 1").fetchone()
         if row is None:
             return

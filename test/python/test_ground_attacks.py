@@ -372,8 +372,8 @@ def test_a_guard_that_is_dropped_while_the_proof_is_made(place: Place) -> None:
     assert state(reader, READS["count"]) == GROUND
 
 
-# VACUUM calls the function in the expression of a BRIN index, which claims to be immutable, in a transaction that no
-# snapshot lists.
+# The expression of a BRIN index calls a function that claims to be immutable. VACUUM calls this function in a
+# transaction that no snapshot lists.
 IN_VACUUM = (
     "CREATE FUNCTION writes() RETURNS void LANGUAGE plpgsql AS $$ BEGIN {}; END $$",
     "CREATE FUNCTION expression(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN "

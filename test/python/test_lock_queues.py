@@ -120,9 +120,9 @@ def test_reads_counts_views_and_first_inserts_wait_for_the_state(fresh: Connecti
 
 
 def test_calls_continue_for_roles_that_may_use_the_schema(fresh: Connection, stranger: Connection) -> None:
-    """USAGE is revoked from PUBLIC, which is the remedy for the SQL edition.
+    """The remedy for the SQL edition is to revoke USAGE from PUBLIC.
 
-    Roles to which it is granted can still write, read and make keys.
+    Roles to which USAGE is granted can still write, read and generate keys.
     """
     if not is_sql(fresh):
         pytest.skip("with C nobody needs the schema")

@@ -123,7 +123,7 @@ def test_a_study_without_a_measured_key_is_not_shown() -> None:
 
 
 def test_a_figure_of_another_size_is_shown_without_its_base() -> None:
-    """The base was measured with another size, perhaps at another time. Alone it means nothing."""
+    """The base was measured with another size, perhaps at another time. A base alone means nothing."""
     result = a_result()
     result.runs = [insert_run("random_char_plain_packed", number, 90.0, 1.0, 3_000_000) for number in range(1, 7)]
     (indexes,) = (

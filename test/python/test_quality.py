@@ -1,4 +1,4 @@
-"""The warning of a report about outliers, which must be rare where there are no outliers."""
+"""Reports warn about outliers: the warning must be rare if there are no outliers."""
 
 import numpy as np
 import pytest

@@ -305,7 +305,7 @@ def warnings(connection: Connection, statement: str) -> list[str]:
 
 
 def warned(connection: Connection, table: str, changes: list[str]) -> list[list[str]]:
-    """The warnings of each call. Writes are committed, because only then the statistics count them."""
+    """The warnings of each call. Writes are committed, because the statistics count only committed writes."""
     column = "id" if table in ("key", "parts") else "xact"
     if changes[0].startswith(("DELETE", "UPDATE")):
         run(connection, *changes, SUPERUSER, "SELECT pg_stat_force_next_flush()", OWNER)

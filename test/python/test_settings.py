@@ -89,7 +89,7 @@ REST = (
     "SELECT feed_seek('o', 'here'), feed_wait('p', '0')", "SELECT feed_passed('streams') IS NOT NULL",
     "SELECT count(*) FROM feed_passed_partitions('parts')", f"SELECT reader_batch_query({TABLE}, {BATCH}) <> ''",
     f"SELECT * FROM feed_prepare({TABLE})", "SELECT feed_peek('none', null::streams)",
-    "SELECT feed_create('c', 'pg_cast')",  # rows of pg_cast are never updated, which would cause another HINT
+    "SELECT feed_create('c', 'pg_cast')",  # rows of pg_cast are never updated: an update would get another HINT
     "INSERT INTO parts (id, day) VALUES ('00000000-0a68-8000-8000-000000000000', '2026-01-03')", "DELETE FROM parts",
     "UPDATE parts SET id = uuid_xact_nextval() WHERE n = 1", "TRUNCATE parts", "SELECT * FROM feed_holders('parts')",
     "CREATE TABLE parts3 PARTITION OF parts FOR VALUES FROM ('2026-03-01') TO ('2026-04-01')",
@@ -141,7 +141,7 @@ PINNED = {
 }  # fmt: skip
 
 
-# A replacement for a function that calls with these settings use: it shows the settings.
+# The calls under test use this function: the replacement shows the settings.
 SHOWN = """
 CREATE OR REPLACE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid)
 RETURNS inorder_internal.feed LANGUAGE plpgsql AS $$ BEGIN

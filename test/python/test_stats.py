@@ -121,7 +121,7 @@ def test_ten_percent_is_found_with_the_default_number_of_rounds(
 @pytest.mark.parametrize("noise", [normal, lognormal, heavy_tailed])
 @pytest.mark.parametrize("samples", [6, 9, 15])
 def test_equal_unpaired_samples_are_rarely_called_different(noise: Noise, samples: int) -> None:
-    """Unpaired samples: at most 5 % of equal pairs differ.
+    """Unpaired samples: at most 5 % of the equal pairs may be called different.
 
     Three standard deviations are added, because the test nearly reaches that rate.
     """

@@ -44,7 +44,7 @@ def quick(tail: Tail) -> Iterator[Tail]:
 
 
 def killed_everywhere(tail: Tail, kind: str, *arguments: str) -> range:
-    """Kill runs at their system calls, each run twice, and then let it end; returns the numbers of the calls."""
+    """Kill each run at two of its system calls, then let the run end; returns the numbers of the calls."""
     every = 1 if LONG_RUN else 30
     done = subprocess.run(
         [sys.executable, str(KILL_POINTS), kind, str(every), "tail", *arguments, "--batch-rows", str(BATCH_ROWS)],
@@ -165,7 +165,7 @@ EXAMPLE = python_with("docs/tail.md", "sys.stdin.buffer")
 
 
 class Frames:
-    """A reader of frames, by the example, which remembers the name of the last batch."""
+    """A reader of frames, as in the example, that remembers the name of the last batch."""
 
     def __init__(self) -> None:
         self.last = ""

@@ -81,7 +81,8 @@ def test_reconnects_leave_no_connection(
 def behind(fresh: Connection, cluster: Cluster, tmp_path: Path, shared_folder: Path) -> Iterator[Tail]:
     """Runs through a pooler in transaction mode, which gives each transaction one of two server sessions.
 
-    The driver of Arrow needs a search_path that the pooler would not accept from the client, so the role has it.
+    The driver of Arrow needs a search_path that the pooler would not accept from the client: it is a setting of the
+    role.
     """
     fresh.execute("ALTER ROLE postgres IN DATABASE tail SET search_path = pg_catalog, pg_temp")
     with pooler.pooled(cluster, shared_folder, more="server_round_robin = 1\nmin_pool_size = 2\n") as port:

@@ -166,7 +166,7 @@ def test_a_file_of_another_feed_stays(fresh: Connection, tail: Tail) -> None:
 def test_files_of_a_size(fresh: Connection, tail: Tail) -> None:
     """The number of rows in the first file is a guess.
 
-    For each further file, it follows from the size of the file before.
+    The number of rows in each further file follows from the size of the previous file.
     """
     for first in range(1, 60_001, 1000):
         insert(fresh, 1000, first)

@@ -164,7 +164,7 @@ def test_rows_that_are_handed_out_are_on_disk(private: Cluster) -> None:
             insert(connection, 1)
             written = value(connection, "SELECT pg_current_wal_insert_lsn()")
             connection.execute("SELECT reader_next_batch('events', reader_start('events'))")
-            # The position in the WAL may be after a page header that is not written yet, which has at most 40 bytes.
+            # The position in the WAL may be after a page header that is not written yet. A header has at most 40 bytes.
             assert value(connection, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", written)
 
 

@@ -193,7 +193,7 @@ def test_every_dependency_has_its_reason() -> None:
 
 
 def test_the_map_names_each_module_that_an_operator_runs() -> None:
-    """Files in lab/ are left out: a diagram has them."""
+    """Files in lab/ are left out: they are in a diagram."""
     named = set(re.findall(r"\w+", text("CONTRIBUTING.md").partition("## The laboratory")[0]))
     files = [*(ROOT / "sql").rglob("*.sql"), *(path for path in PYTHON_FILES if "lab" not in path.parts)]
     assert [str(path) for path in files if path.stem not in {*named, "__init__", "__main__"}] == []

@@ -62,7 +62,7 @@ INSERT INTO app.p2 (n, part, xact) OVERRIDING SYSTEM VALUE SELECT 99, 2, min(xac
 ALTER TABLE app.p ATTACH PARTITION app.p2 FOR VALUES IN (2);
 SELECT reader_batch_query('app.p', :'batch');
 ROLLBACK;
--- The function by which the text recognizes the table, whatever name the table has.
+-- The query recognizes the table by this function, whatever name the table has.
 SET search_path = public, inorder_text, inorder_internal;
 SELECT feed_is_table(NULL::app.u, reltype), feed_is_table(ROW(NULL, NULL)::app.u, reltype), error_of(format('SELECT feed_is_table(%s, %s)', v, coalesce(r, 'NULL')))
 FROM pg_class, unnest('{NULL::app.b,1,ROW(1),NULL::int,NULL::app.u,NULL::app.u}'::text[], ARRAY[reltype, reltype, reltype, reltype, 0, NULL]::text[]) AS a(v, r)

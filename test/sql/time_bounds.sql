@@ -47,7 +47,7 @@ SELECT m.at, k.id FROM moments m JOIN k1 k ON k.id =~ m.at ORDER BY at;
 SET enable_seqscan = off;
 -- Volatile operands, which would be evaluated twice and might differ, are left as they are.
 EXPLAIN (COSTS OFF) SELECT id FROM k1 WHERE id =~ clock_timestamp();
--- The planner uses statistics for the comparison: the estimate is about a quarter of the rows, which is correct.
+-- The planner uses statistics for the comparison: the estimate, about a quarter of the rows, is correct.
 CREATE FUNCTION estimate(statement text) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     plan json;
@@ -223,7 +223,7 @@ SELECT condition, by_every_plan('SELECT count(*) FROM mixed WHERE ' || condition
     'id >=~ timestamptz ''2026-02-01'' AND id <~ timestamptz ''2026-02-02''']) AS condition;
 SELECT condition, by_every_plan('SELECT count(*) FROM since AS s JOIN mixed AS k ON ' || condition) FROM unnest(ARRAY[
     'k.id =~ s.at', 'k.id >=~ s.at', 'k.id <~ s.at', 'k.id <@~ tstzrange(s.at, s.at + interval ''1 day'')']) AS condition;
--- A comparison negated by NOT skips no row: its index condition uses the other operator.
+-- A comparison negated by NOT skips no row: its index condition uses the opposite operator.
 SELECT condition, by_every_plan('SELECT count(*) FROM mixed WHERE ' || condition) FROM unnest(ARRAY[
     'NOT (id <~ timestamptz ''2026-01-10'')', 'NOT (id <~ timestamptz ''2026-01-10'') AND n BETWEEN 1 AND 1000']) AS condition;
 -- The check does not change estimates, or the use of partial indexes.

@@ -17,7 +17,7 @@ import pyarrow.parquet
 from load.engines.stream import Stream
 
 PATIENCE = 600  # seconds for a batch, including the start of Spark on a busy machine
-# Spark waits 10 s for a Python worker to connect, which no setting changes. A busy machine needs longer.
+# Spark waits 10 s for a Python worker to connect, and has no setting for this time. A busy machine needs longer.
 TOO_SLOW = b"Python worker failed to connect back"
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 
@@ -29,7 +29,7 @@ class Driver:
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start Spark, which writes only below the folder: nothing is left when Spark was killed."""
+        """Start Spark. Spark writes only below the folder, and leaves no files elsewhere when it is killed."""
         places = {"SPARK_LOCAL_DIRS": "local", "SPARK_WORKER_DIR": "work", "TMPDIR": ""}
         environment = os.environ | {name: str(self.folder / place) for name, place in places.items()}
         environment["PYTHONPATH"] = str(Path(__file__).parents[2])

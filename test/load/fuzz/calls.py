@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from load.fuzz.catalogue import Catalogue, Function
 from load.fuzz.values import Values, quote
 
-# Functions that read or change more than their arguments are called six times as often as others.
+# Functions that read or change more than their arguments are called six times as often as other functions.
 STATEFUL = 6
 NAMES = ("feed_", "exact_", "btree_", "uuid_sequence")
 

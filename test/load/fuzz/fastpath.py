@@ -34,7 +34,7 @@ def answer(line: int) -> dict[str, str]:
     while True:
         select.select([line], [], [])
         if not (data := os.read(line, AT_ONCE)):
-            return fields  # the connection was closed, which libpq will notice
+            return fields  # the connection was closed: libpq will notice this later
         received += data
         while len(received) > 4 and len(received) > (size := struct.unpack("!i", received[1:5])[0]):
             kind, body, received = received[:1], received[5 : size + 1], received[size + 1 :]

@@ -16,7 +16,7 @@ PATHS = (
     '"$user", public', "public", "mallory, pg_catalog, public", "mallory, public", "public, pg_catalog",
     "pg_catalog, public, mallory",
 )  # fmt: skip
-# Sessions have no time limits of the server, which would include the time in which the machine does not run processes.
+# Sessions do not set time limits on the server: such limits would include time in which the machine runs no process.
 # The watchdog interrupts statements that take too long.
 LIMITS = "RESET ALL"
 # Reads by roles that do not own the table: {t} is its name, {r} a regclass, {f} its feed, {o} the feed's owner.

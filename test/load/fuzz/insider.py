@@ -100,7 +100,7 @@ class Insider:
         oracles.remember()
 
     def read(self, oracles: Oracles, honest: Honest, mallory: Session) -> None:
-        """Read with feeds that were never created, as the superuser, who may forge them."""
+        """Read by feeds that were never created. The reader is the superuser, who may forge feeds."""
         session = honest.open("postgres")
         for relation in honest.known():
             session.run("BEGIN")

@@ -25,8 +25,8 @@ CHOICES = {
     "extra_float_digits": ("-15", "3", "0"),
     "bytea_output": ("escape", "hex"),
     "xmlbinary": ("hex", "base64"),
-    # debug5 is omitted: with debug5, a cancel request takes effect within the cleanup of a subtransaction, which ends
-    # the session (FATAL).
+    # debug5 is omitted: with debug5, a cancel request takes effect within the cleanup of a subtransaction, and ends the
+    # session (FATAL).
     "client_min_messages": ("error", "debug4", "notice"),
     "client_encoding": ("latin1", "sql_ascii", "utf8", "euc_jp"),
     "synchronous_commit": ("off", "on", "local", "remote_apply"),

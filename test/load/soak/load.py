@@ -15,7 +15,7 @@ from world.sql import numbers
 from world.writers import Writer, check_count
 
 TRIES = 60  # number of tries to lock a table while others write
-FOLDED = 60  # calls of exact_count, one a second, from one fold and comparison with count(*) to the next
+FOLDED = 60  # number of calls of exact_count, one a second, between two folds, each with a comparison with count(*)
 STATEMENTS = (
     "DROP INDEX IF EXISTS soaked",
     "ALTER TABLE s_uuid DROP COLUMN IF EXISTS extra",

@@ -150,7 +150,7 @@ class Trend:
 
     @property
     def grows(self) -> float:
-        """How many times its first value a curve is, at the end or under a transaction held open."""
+        """The ratio of a curve to its first value, at the end or under a transaction held open."""
         return max(self.end, self.held or 0) / self.start if self.start else 1.0
 
 

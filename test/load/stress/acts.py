@@ -72,7 +72,7 @@ def promote(world: World, stage: Stage, seconds: float) -> None:
 
 
 def keep_prepared(world: World, standby: Standby) -> None:
-    """Add prepared transactions whose second phase was lost to those that wait for a second phase."""
+    """Let each prepared transaction whose second phase was lost wait for its second phase again."""
     with connect(standby.dsn) as connection:
         for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
             if rows := world.lanes_prepared.get(str(gid)):

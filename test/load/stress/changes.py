@@ -200,7 +200,7 @@ def settle(run: Reading, readers: list[Reader]) -> None:
         for reader in readers:
             while reader.take(connection, rng):
                 pass
-        for reader in readers:  # only now: workers that share a copy may have taken each other's batches
+        for reader in readers:  # after all reads: the batches of a shared copy may go to any of its workers
             if reader.copy.rows != reader.copy.table_now(connection):
                 run.faults.append(f"the copy of {reader.feed} differs from the table")
 

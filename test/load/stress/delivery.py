@@ -220,7 +220,7 @@ class Reader(Role):
         return connection
 
     def recover(self) -> None:
-        """After a lost connection, find out if the last poll committed; after a promotion, which polls remain."""
+        """Find out if the last poll committed before the connection was lost, or which polls the promotion kept."""
         if self.world.was_promoted and not self.was_promoted:
             self.was_promoted = True
             self.deliver()  # removed again if the new primary does not know the poll

@@ -73,8 +73,8 @@ def repair(connection: Connection) -> None:
 def play(run: Run, work: list[Work], seconds: float, crashing: Cluster | None) -> None:
     """Run until the end, or until a crash.
 
-    The server is started by this thread, because a server ends with the thread that started it; and before the other
-    threads end, because a reader on the standby may wait for a lock of a transaction that the crash has ended.
+    This thread starts the server, because a server ends with the thread that started it. The server starts before the
+    other threads end, because a reader on the standby may wait for a lock of a transaction that the crash has ended.
     """
     threads = run.start(work)
     run.wait_for(seconds, "compared in REPEATABLE READ", "folded")

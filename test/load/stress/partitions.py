@@ -94,7 +94,8 @@ class Partitions(OwnerRole):
             if one_row(connection, STATE, [f"{TABLE}_{region}"]) == (True, True, True):
                 connection.execute("SET lock_timeout = 0")
                 step = partial(self.finalize, connection, f"{TABLE}_{region}", region)
-                # A writer that began before may block the DETACH, and be blocked by it: the server ends one of them.
+                # A writer that began before may block the DETACH, and also wait for the DETACH: the server ends one of
+                # the two.
                 while not self.attempt(connection, "finalize", step):
                     continue
 
