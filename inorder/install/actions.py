@@ -64,7 +64,7 @@ def check_owner(offer: Offer) -> None:
     """Refuse an installation of an untrusted role. Even calling its functions to identify inorder would be unsafe."""
     if offer.installed is not None and not offer.is_trusted_owner:
         raise InputError(
-            f"what looks like {offer.installed} belongs to role {quoted(offer.installed.owner)}, "
+            f"{offer.installed} (not verified) belongs to role {quoted(offer.installed.owner)}, "
             "which is not trusted\n"
             "HINT: Connect as that role. If this is not inorder, let the owner of the database drop the schema "
             f"inorder_internal and the functions of that role in schema {quoted(offer.installed.schema)}"

@@ -282,7 +282,7 @@ def shard_of(key: str, entry: Kept) -> Shard:
         shard = None
     if shard is None or shard.key != key or not has_numbers(shard):
         raise InputError(
-            f"the offset has a position of {quoted(key)}, and that is not a shard: leave out the option shards"
+            f"the offset has a position of {quoted(key)}, which is not a shard: leave out the option shards"
         )
     return shard
 

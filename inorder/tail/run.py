@@ -62,9 +62,7 @@ def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
             f"HINT:  For a file per batch: --exec 'cat > $INORDER_BATCH.{request.output}'."
         )
     if is_terminal() and not form.escape:
-        raise InputError(
-            f"a terminal cannot show the format {request.output}\nHINT:  Send it into a pipe, or use --exec."
-        )
+        raise InputError(f"a terminal cannot show the format {request.output}\nHINT:  Write to a pipe, or use --exec.")
     if is_file() or is_device():
         if request.frame:
             raise InputError("--frame is for a pipe: a file needs no frames, because an incomplete batch is removed")

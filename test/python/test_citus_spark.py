@@ -156,7 +156,7 @@ def test_the_old_placement_is_kept_until_it_is_read(
 def test_other_offsets_are_refused(coordinator: Connection, query: Query, offset: Offset) -> None:
     (database,) = {position["database"] for position in query.offsets[0].values()}
     offsets = {key: position | {"database": database} for key, position in offset.items()}
-    with pytest.raises(InputError, match="that is not a shard"):
+    with pytest.raises(InputError, match="which is not a shard"):
         query.plan.next(offsets, None)
     with pytest.raises(InputError, match='in the database "d"'):
         query.plan.next(offset, None)

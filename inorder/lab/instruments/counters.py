@@ -148,9 +148,9 @@ def index_pages(notices: list[str]) -> dict[str, int]:
     {'newly_deleted': 3, 'deleted': 4, 'reusable': 0}
     >>> index_pages([])
     Traceback (most recent call last):
-    inorder.errors.InorderError: VACUUM VERBOSE does not say how many index pages it freed: []
+    inorder.errors.InorderError: VACUUM VERBOSE did not report the number of freed index pages: []
     """
     matches = PAGES.findall("\n".join(notices))
     if len(matches) != 1:
-        raise InorderError(f"VACUUM VERBOSE does not say how many index pages it freed: {notices}")
+        raise InorderError(f"VACUUM VERBOSE did not report the number of freed index pages: {notices}")
     return dict(zip(FREED, map(int, matches[0]), strict=True))

@@ -1,8 +1,8 @@
 """Cost of a feed and an exact count: for writers, for readers, and for single calls on a large table.
 
 Writers and readers are measured in shuffled order. The queries then run twice in each round, for both forms of tables:
-first while a transaction is open that began before the newest rows arrived; then without an open transaction, after
-the same number of further rows has arrived.
+first while an open transaction is older than the newest rows; then without an open transaction, after the same number
+of further rows has arrived.
 """
 
 import random

@@ -229,7 +229,7 @@ def of(metric: str) -> Callable[[Run], float | None]:
 
 FIGURES = (
     data_only("reader", lambda run: run.kind),
-    Figure("reader", "How the reader records what it has read.", data="name",
+    Figure("reader", "How the reader keeps its position.", data="name",
            value=lambda run: READERS[run.kind]),
     data_only("round", lambda run: run.round),
     data_only("seconds", lambda run: run.metrics["seconds"]),
