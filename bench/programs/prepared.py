@@ -54,7 +54,7 @@ PIECE = 10_000
 SECONDS_BEFORE = 10  # seconds in which only the writers are at work
 WRITERS, PAUSE = 4, 0.005
 STREAM_TABLE_ROWS = 2_000_000  # before the stream
-RATE, STREAM_ROWS = 10_000, 100  # rows a second, and of a transaction
+RATE, STREAM_ROWS = 10_000, 100  # rows per second, and rows per transaction
 MINUTES = slice(60), slice(-60, None)  # the polls of the first and of the last minute
 WAITED = re.compile(r"process (\d+) acquired .* after ([\d.]+) ms")
 

@@ -41,7 +41,7 @@ InBatch(r, b) ==
     /\ r.number = b.cut => r.n <= b.upto
 RowsIn(rows, b) == {r \in rows : InBatch(r, b)}
 
-(* The batch, cut after row MaxRows: if this row is not the last of its transaction, within the transaction. *)
+(* The batch, cut after row MaxRows. If this row is not the last row of its transaction, the transaction is cut. *)
 CutAt(b, rows) ==
     LET all == InOrder(RowsIn(rows, b))
         last == all[MaxRows]

@@ -45,7 +45,7 @@ OWN = re.compile(rf"\({re.escape(str(ROOT))}/(?:src|test/module)/[^)]*:\d+\)|\(i
 MOST_SHOWN = 5
 MOST_SAID = 1000
 
-# Functions in C that no test has called. The server does not count calls of input and output functions, and those by
+# Functions in C that no test has called. The server does not count calls of input and output functions, or calls by
 # indexes, sorts and the planner; such functions are left out.
 NEVER_CALLED = """
     SELECT p.oid::regprocedure::text FROM pg_proc p LEFT JOIN pg_stat_user_functions s ON s.funcid = p.oid

@@ -1,9 +1,9 @@
 """Run inorder tail in forks of one process, and kill each run before one of its system calls.
 
 The first run is killed before the first call, the next run before a later call, and so on. After a kill, the tool runs
-again, is killed at some later point, and then runs to its end. If the output is a file, it also runs to its end from
-the state after the first kill. Arguments: the kind of standard output (file, pipe or none), the distance between two
-points, then the arguments of the tool, in which {n} is the number of the point.
+again, is killed at some later point, and then runs to its end. If the output is a file, the tool also runs to its end
+from the state after the first kill. Arguments: the kind of standard output (file, pipe or none), the distance between
+two points, then the arguments of the tool, in which {n} is the number of the point.
 """
 
 import json

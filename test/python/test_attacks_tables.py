@@ -1003,7 +1003,7 @@ def typed(dsn: str) -> str:
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 def test_casts_of_the_owner_are_not_called_by_tail(attacked: Cluster, typed: str, tmp_path: Path) -> None:
     tail = Tail(attacked, tmp_path, typed.rpartition("=")[2])
-    # The formats convert rows as JSON, as text, and as COPY does.
+    # The formats use three conversions of rows: to JSON, to text, and that of COPY.
     for output in FORMATS if LONG_RUN else ("json", "csv", "arrow"):
         where = ["--directory", "rows"] if output == "parquet" else []
         text = tail.written("evil.t", "--position", output, "--format", output, *where)

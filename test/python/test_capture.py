@@ -184,7 +184,7 @@ def test_no_name_is_captured_after_columns_were_renamed_or_dropped(world: World)
 
 
 def test_captured_names_are_reported(world: World) -> None:
-    """Check the test itself: it reports names found before pg_catalog, and a closer operator found behind it."""
+    """Check the test itself: it reports names before pg_catalog, and an operator behind pg_catalog that fits better."""
     world.run(OWNER, "SELECT count(*) FROM pg_class WHERE relkind = 'r'")
     world.run(READER, "SELECT FROM pg_catalog.pg_type WHERE typreceive != 0 AND false")
     reports = {(report.name, report.role) for report in world.captured()}

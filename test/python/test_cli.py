@@ -206,7 +206,7 @@ DEMO_FILES = ["inorder-demo-reader.jsonl", "inorder-demo.jsonl", "inorder-report
 def test_a_small_demo_from_start_to_end(
     tmp_path: Path, server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each measurement makes a fixed number of inserts: within a second it would use all processors."""
+    """Each measurement makes a fixed number of inserts: a measurement of a second would use all processors."""
     monkeypatch.setattr("inorder.commands.demo.InsertPlan", partial(InsertPlan, inserts=1000))
     for name, setting in surroundings(server, shared_folder).items():
         monkeypatch.setenv(name, setting)

@@ -171,7 +171,7 @@ def test_a_poll_is_recorded_after_the_clock_was_set_back(fresh: Connection) -> N
         assert value(fresh, polled) is True, distance
 
 
-# Files that read the clock although somebody may set it, each with the reason why that does no harm.
+# Files that read a clock that somebody may set, each with the reason why this is harmless.
 IN_C = {
     "src/ports/kept.c": "when a poll was made; a time to come counts as none",
     "src/ports/batches.c": "leases end by the clock of the server, and tokens decide",

@@ -172,7 +172,7 @@ def test_density(cluster: Cluster, random_keys: Connection) -> None:
         random_keys.execute("DROP ROLE density_owner")
 
 
-def test_a_process_that_runs_is_waited_for(cluster: Cluster) -> None:
+def test_reading_cpu_waits_for_a_running_process(cluster: Cluster) -> None:
     with connect(cluster.dsn) as session, ThreadPoolExecutor(1) as pool:
         process = ServerProcess(session)
         before = process.cpu_seconds()
@@ -183,7 +183,7 @@ def test_a_process_that_runs_is_waited_for(cluster: Cluster) -> None:
         assert process.cpu_seconds() - before == spent > 0.05
 
 
-def test_sessions_that_still_end_are_waited_for(cluster: Cluster, connection: Connection) -> None:
+def test_reading_cpu_waits_for_sessions_that_are_ending(cluster: Cluster, connection: Connection) -> None:
     assert cluster.process is not None
     earlier = connect(cluster.dsn)
     read_cpu = partial(ended_cpu, cluster.process.pid, connection)

@@ -273,7 +273,7 @@ def attempt(state: State, user: str, call: str) -> list[tuple[object, ...]]:
 
 
 def check_others(state: State, victim: str) -> None:
-    """Other feeds still work: everybody who may see the feed of alice sees it in the view, and she reads her table."""
+    """Other feeds still work: who may see the feed of alice sees it in the view, and alice reads her table."""
     for user, session in state.sessions.items():
         if user == "monitor" and IS_SQL:
             continue

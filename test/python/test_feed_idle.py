@@ -272,7 +272,7 @@ def pages(connection: Connection, explain: str) -> int:
 @pytest.mark.editions
 @pytest.mark.parametrize("kind", LOADS)
 def test_a_load_that_was_rolled_back_is_read_once(fresh: Connection, kind: str) -> None:
-    """Without VACUUM the dead rows stay. Each poll, even in a new session, would otherwise read all of them again."""
+    """Without VACUUM the dead rows stay. Otherwise each poll, even in a new session, would read all dead rows."""
     index = "" if kind == "keys" else "CREATE INDEX ON load (xact)"
     partition = "CREATE TABLE part PARTITION OF load FOR VALUES IN (0)" if kind == "partitions" else ""
     lazy = f"ALTER TABLE {'part' if partition else 'load'} SET (autovacuum_enabled = off)"

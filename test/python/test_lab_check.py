@@ -303,7 +303,7 @@ def test_the_schedule_of_each_verdict_shows_its_fault(target: Target) -> None:
 
 
 def test_a_schedule_gives_ids_in_the_same_order_each_time(target: Target) -> None:
-    """Sessions discard the ids that they have cached in earlier schedules. A cache of 20 ids lasts for ten."""
+    """Sessions discard ids that they have cached in earlier schedules. A cache of 20 ids lasts for ten schedules."""
     schedule, orders = of_text("A: insert, A: commit, B: insert, B: commit, A: insert, A: commit"), set[str]()
     with closing(Arena(target, WAYS["id"])) as arena, arena.table(NAMED["cached ids"]):
         for _ in range(11):

@@ -84,7 +84,7 @@ def test_reuse(tmp_path: Path, users: Cluster, server: Installation) -> None:
 def test_readers_beside_an_open_transaction(
     users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows that the horizon reader holds back are not lost. In the next round, in which they come, they do not count.
+    """Rows that the horizon reader holds back are not lost. They come in the next round, and are not counted there.
 
     Waits are corrected by the difference of the clocks, and left out if that difference is not known well enough.
     """

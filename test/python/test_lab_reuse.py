@@ -52,7 +52,8 @@ def test_cells_without_a_measurement_are_empty() -> None:
     result.runs[0].metrics["index_bytes"] /= 2
     assert ReuseExperiment.verdicts(result)[0].answer == "With some keys"
     result.runs[0].metrics["index_bytes"] *= 2
-    (chart,) = section.charts  # for a kind that wraps, the line is dashed in the kind's colour where it is known
+    # The line of a kind that wraps is dashed, in the colour of the kind if the kind has a colour.
+    (chart,) = section.charts
     assert chart.svg().count('stroke-dasharray="6,4"') == 1 and ">sequence, no wrap<" in chart.svg()
     assert "bigint" not in chart.svg()
 

@@ -113,7 +113,7 @@ def test_state_inserted_for_a_partition_stops_no_writer(owners: Connection, edit
     run(owners, "INSERT INTO parts (n) VALUES (1)", "INSERT INTO parts (n) SELECT generate_series(2, 4)",
             "SELECT feed_enable('parts')", "INSERT INTO parts (n) VALUES (5)")  # fmt: skip
     assert rows(owners, "SELECT n FROM feed_read('own', null::parts) ORDER BY n") == [(n,) for n in range(1, 6)]
-    # Such a row does not let rows be replicated into the table, as they could be into a table without a feed.
+    # Replication can write into a table without a feed. The inserted state does not make it possible for this table.
     run(owners, "RESET ROLE", "SET session_replication_role = replica")
     for statement in ("INSERT INTO leaf (id, n) VALUES (gen_random_uuid(), 6)", "DELETE FROM leaf", "TRUNCATE leaf"):
         assert refusal(owners, statement) in ("23514", "23001"), statement

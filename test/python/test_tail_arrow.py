@@ -99,7 +99,7 @@ def test_a_conflict_or_a_lost_connection_is_tried_again(fresh: Connection, tail:
 @pytest.mark.parametrize(
     ("sink", "ahead"), [(FileSink, True), (ParquetSink, True), (Sink, False), (PipeSink, False), (CommandSink, False)]
 )
-def test_no_transaction_is_open_while_another_program_is_waited_for(sink: type[Sink], ahead: bool) -> None:
+def test_no_transaction_is_open_during_a_wait_for_another_program(sink: type[Sink], ahead: bool) -> None:
     source = SimpleNamespace()
     Delivery(cast(Request, None), cast(TableSource, source), sink.__new__(sink))
     assert source.asks_ahead is ahead

@@ -39,7 +39,7 @@ def test_rows_come_in_the_order_of_the_column(tail: Tail, ordered: Connection) -
 
 
 def test_a_set_that_was_begun_is_finished_first(tail: Tail, ordered: Connection) -> None:
-    """The next run finishes the set, even by a batch that is not full. Rows of later transactions come after it."""
+    """The next run finishes the set, even by a batch that is not full, before it delivers later transactions."""
     write(ordered, *range(1, 8))
     failing = ("--exec", "cat >> got; test $(wc -l < got) -ne 6")
     options = ("events", "--position", "p", "--order-by", "s q", "--batch-rows", "3")

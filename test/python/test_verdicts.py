@@ -37,7 +37,7 @@ def cut(result: Result, rounds: int) -> Result:
 def test_random_keys_are_judged_only_after_enough_rounds() -> None:
     """If random keys have a quarter of the speed of bigint, six rounds decide the question.
 
-    Three rounds do not decide it, and the report says how many rounds would.
+    Three rounds do not decide the question, and the report says how many rounds are needed.
     """
     sure, key = report_of(a_result()).verdicts(a_result()), "Are random keys expensive?"
     assert [(verdict.question, verdict.answer) for verdict in sure] == [(key, "Yes")]  # no ordered kind was measured

@@ -44,7 +44,7 @@ def run_experiment(folder: Path, server: Installation, temporary: Path, words: s
 
 
 def table_lines(printed: str, label: str) -> int:
-    """The number of lines of tables that begin with a label. A line of a sentence that begins so does not count.
+    """The number of lines of tables that begin with a label. Lines of sentences do not count.
 
     >>> table_lines("bigint 1.2, random 1.3\\nbigint   1,200 0.4 MB", "bigint")
     1

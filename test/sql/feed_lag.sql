@@ -92,7 +92,7 @@ SELECT name, caught_up, caught_up_at FROM feeds WHERE name <> 'b' ORDER BY name;
 -- Without an index that shows whether there are rows, caught_up is null.
 DROP INDEX p_xact_idx;
 SELECT name, caught_up FROM feeds WHERE name = 'p';
--- If the number is of type text, its index does not show this, because text is compared by other functions.
+-- If the number is of type text, its index does not show whether there are rows: text has other comparison functions.
 CREATE TABLE changed (id bigint PRIMARY KEY DEFAULT xact_id());
 INSERT INTO changed DEFAULT VALUES;
 SELECT feed_create('changed', 'changed');

@@ -18,7 +18,8 @@ from inorder.lab.server.cluster import Cluster, Limit
 
 from world.sql import run, value
 
-# No query on the standby is cancelled: replay waits for queries, and VACUUM on the primary keeps rows that they see.
+# No query on the standby is cancelled: replay waits for queries, and VACUUM on the primary keeps rows that the queries
+# see.
 STANDBY_SETTINGS = {"hot_standby": "on", "hot_standby_feedback": "on", "max_standby_streaming_delay": "-1"}
 REPLAY_SECONDS = 120
 LINES_BEFORE = 8  # lines of the log before a crash that may show its reason

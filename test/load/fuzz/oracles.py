@@ -145,7 +145,7 @@ class Oracles:
 
 
 def made_before(session: Session, outcome: Outcome) -> list[str]:
-    """Earlier statements that a statement may execute although it contains no call itself."""
+    """Earlier statements, such as PREPARE, whose code this statement may execute without a call of its own."""
     uses = ("FETCH", "EXECUTE", "CLOSE", "COMMIT")
     if not outcome.statement.startswith(uses) and "mallory." not in outcome.statement:
         return []

@@ -52,7 +52,7 @@ class Kept(Plain):
             (self.length[table],) = numbers(self.connection, query, self.path(table).name)
 
     def keep(self, table: str, tokens: list[int]) -> int:
-        """Append rows in the transaction that moves the position; returns the length of the file if it commits."""
+        """Append rows in the transaction that moves the position; returns the length of the file after the commit."""
         if not tokens:
             return self.length[table]
         length = put(self.path(table), tokens, self.length[table])

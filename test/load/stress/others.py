@@ -109,7 +109,7 @@ class Partitioner(Role):
         self.lane, self.region = next(world.lanes), 1
 
     def work(self) -> None:
-        """Create a partition about every second. Writers use it 0.7 s later, when no running plan lacks it."""
+        """Create a partition about every second. Writers use it 0.7 s later, when all running plans contain it."""
         with self.session(self.world.primary) as connection:
             while not self.world.stop.wait(ANNOUNCE_SECONDS):
                 name = self.next_one(connection)
