@@ -19,14 +19,14 @@ BEGIN
     IF present_log IS DISTINCT FROM log THEN
         RAISE 'table % is not the log of the changes of %', log, relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              HINT = CASE WHEN present_log IS NULL THEN format('Let the owner call changes_enable(%L).', relation)
+              HINT = CASE WHEN present_log IS NULL THEN format('The owner must call changes_enable(%L).', relation)
                           ELSE format('The log is %s.', present_log) END;
     ELSIF NOT inorder_internal.is_logged(relation) THEN
         RAISE 'changes of table % may be missing from its log', relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Columns, key, triggers or partitions have changed since the last changes_enable() or '
                        'changes_resync().',
-              HINT = format('Let the owner call changes_resync(%L): feeds then read the whole table.', relation);
+              HINT = format('The owner must call changes_resync(%L): feeds then read the whole table.', relation);
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation), inorder_internal.seen_members(relation, NULL);
     -- Error if a column has another name now, or if a column was added. has_column_privilege() looks at the present
@@ -202,7 +202,7 @@ BEGIN
     IF log IS NULL THEN
         RAISE 'the changes of % are not logged', coalesce(relation::text, 'null')
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              HINT = format('Let the owner call changes_enable(%L).', relation);
+              HINT = format('The owner must call changes_enable(%L).', relation);
     END IF;
     -- query_of_batch() locks the log.
     keys := inorder_internal.query_of_batch(caller, log, batch);

@@ -62,8 +62,8 @@ BEGIN
     RAISE 'trigger "%" of table % may call a function that does not belong to the owner of the table', name, relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Each role that changes rows writes into the log.',
-          HINT = format('Let the owner of the table revoke the privilege TRIGGER, and run DROP TRIGGER %I ON %s.', name,
-                        relation);
+          HINT = format('The owner of the table must revoke the privilege TRIGGER from other roles, and run '
+                        'DROP TRIGGER %I ON %s.', name, relation);
 END $$;
 
 -- Error if writing into a log runs code of a role other than the owner of the log. The code would run with the
@@ -245,7 +245,7 @@ BEGIN
     PERFORM inorder_internal.run_statements(inorder_internal.mark_statements(relation, log), caller),
             inorder_internal.check_log(relation, log);
     IF NOT inorder_internal.is_logged(relation) THEN
-        RAISE 'the log of the changes of % is not as changes_enable() makes it', relation
+        RAISE 'the log of the changes of % differs from what changes_enable() creates', relation
         USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Retry, unless an event trigger changes the log.';
     END IF;
     RETURN log;

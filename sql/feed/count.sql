@@ -92,7 +92,7 @@ BEGIN
         RAISE 'table % has no exact count', relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = CASE WHEN EXISTS (SELECT FROM inorder_internal.key_columns(relation))
-                          THEN format('Let the owner start a count by exact_count_start(%L).', relation)
+                          THEN format('The owner must start a count by exact_count_start(%L).', relation)
                           ELSE inorder_internal.way_to_read(relation) END;
     END IF;
     RETURN t;

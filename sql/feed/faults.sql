@@ -39,7 +39,7 @@ BEGIN
             RAISE 'table % may have new rows of transactions that are in the batch', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'Since the batch was made, the table was attached, or its guard was disabled for a while. '
-                           'The batch may now have other rows than when it was first read.',
+                           'The batch may now have rows that it did not have when it was first read.',
                   HINT = 'Renew the batch by feed_seek(name, ''here'') or, if the reader keeps the position, by '
                          'reader_seek(table, position); or detach the partition until the batch is finished.';
     END CASE;

@@ -161,7 +161,7 @@ RETURN format('
               AND g.tgrelid OPERATOR(pg_catalog.=) TG_RELID;
             IF NOT FOUND THEN
                 RAISE %2$L, %1$L, TG_RELID::pg_catalog.regclass USING ERRCODE = ''object_not_in_prerequisite_state'',
-                    HINT = ''Let its owner call exact_count_start() again.'';
+                    HINT = ''Its owner must call exact_count_start() again.'';
             END IF;
         END IF;'::text, (s).deltas, 'table % does not belong to the counts of %'::text);
 
@@ -617,7 +617,7 @@ END $$;
 CREATE FUNCTION inorder_internal.say_fault(s inorder_internal.group_set, fault text, remedy text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RAISE '% is not as exact_count_start() makes it', s.view
+    RAISE '% differs from what exact_count_start() creates', s.view
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = fault, HINT = remedy;
 END $$;
 

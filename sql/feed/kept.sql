@@ -83,7 +83,7 @@ BEGIN
     RAISE 'feed "%" was restored from a dump, and cannot be moved yet', f.name
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'The position was stored on another server, or at another time.',
-          HINT = format('Let the owner of the table call feed_rebase(%L).', f.relation);
+          HINT = format('The owner of the table must call feed_rebase(%L).', f.relation);
 END $$;
 
 -- A feed; error unless the caller may move it and, if must_read is true, read its table. A restored feed is an error

@@ -60,7 +60,7 @@ DECLARE
                             WHERE f.relation = refuse_another.relation);
 BEGIN
     IF present_column <> key_column AND inorder_internal.is_enabled(relation, present_column) THEN
-        RAISE 'table % is already readable by column %', relation, quote_ident(present_column)
+        RAISE 'table % is already enabled with column %', relation, quote_ident(present_column)
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'The positions of its feeds consist of numbers in that column.',
               HINT = format('To read the table by column %I, first call feed_drop() for its feeds, then '
@@ -87,7 +87,7 @@ BEGIN
                             || ARRAY(SELECT a.relid FROM pg_partition_ancestors(check_alone.relation) AS a(relid)))
     ORDER BY 1 LIMIT 1;
     IF FOUND THEN
-        RAISE 'table % is in one partition tree with %, which is already readable', relation, readable_table
+        RAISE 'table % is in the same partition tree as %, which is already enabled', relation, readable_table
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = format('Use that table, or call feed_disable(%L) first.', readable_table);
     END IF;

@@ -23,7 +23,7 @@ DECLARE
     divided inorder_internal.share_key := f.shared_by;
 BEGIN
     IF divided.fingerprint IS DISTINCT FROM inorder_internal.hash_fingerprint(divided.kind) THEN
-        RAISE 'feed "%" was divided by another hash function than that of this server', f.name
+        RAISE 'feed "%" was divided by a hash function that differs from that of this server', f.name
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('The hash of a known key was %s, and now is %s. Keys would be in other shares than '
                               'before, and unfinished batches would have other rows.', divided.fingerprint,

@@ -74,11 +74,12 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     root regclass := coalesce(pg_partition_root(relation), relation);
 BEGIN
-    RAISE 'table % takes no rows: trigger "%" is not as feed_enable() makes it for this table', relation, trigger_name
+    RAISE 'table % accepts no rows: trigger "%" differs from what feed_enable() creates for this table', relation,
+          trigger_name
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'The table was restored without the state of inorder, as by pg_dump --schema-only or --table, or the '
                    'trigger was made by hand.',
-          HINT = format('Let its owner call feed_enable(%L), or feed_disable(%L) to drop the guard.', root, root);
+          HINT = format('Its owner must call feed_enable(%L), or feed_disable(%L) to drop the guard.', root, root);
 END $$;
 
 ---- feed_guard: plpgsql

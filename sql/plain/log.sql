@@ -69,7 +69,7 @@ BEGIN
     IF NOT FOUND THEN
         RAISE %2$L, %1$L, TG_RELID::pg_catalog.regclass USING ERRCODE = ''object_not_in_prerequisite_state'',
             DETAIL = ''The log was dropped, restored, renamed or moved.'', HINT = pg_catalog.format(
-                ''Let the owner call changes_resync(%%L).'',
+                ''The owner must call changes_resync(%%L).'',
                 coalesce(pg_catalog.pg_partition_root(TG_RELID), TG_RELID::pg_catalog.regclass));
     ELSIF TG_LEVEL OPERATOR(pg_catalog.=) ''ROW''::pg_catalog.text THEN
         %3$s VALUES (%4$s, ''U'');

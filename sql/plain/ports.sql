@@ -23,7 +23,7 @@ END
 DECLARE
     seen_tables regclass[];
     rewritten regclass;
-    not_seen CONSTANT text := 'The snapshot does not see the present files and partitions of the table.';
+    not_seen CONSTANT text := 'The snapshot does not see the current files and partitions of the table.';
 BEGIN
     -- In the most frequent case, the table has neither partitions nor children, and the snapshot sees the present file.
     IF EXISTS (SELECT FROM pg_class AS c

@@ -47,10 +47,10 @@ END $$;
 CREATE FUNCTION inorder_internal.say_restored_table(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RAISE 'table % was restored from a dump, and takes no rows yet', relation
+    RAISE 'table % was restored from a dump, and accepts no rows yet', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Feeds of the table may have passed the numbers that new rows would get.',
-          HINT = format('Let its owner call feed_rebase(%L).', relation);
+          HINT = format('Its owner must call feed_rebase(%L).', relation);
 END $$;
 
 CREATE FUNCTION inorder_internal.say_foreign(

@@ -31,7 +31,7 @@ BEGIN
         RAISE 'table % no longer has a valid btree index that begins with column %', leaves[missing],
               quote_ident(t.key_column)
         USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'Each read would scan the whole table.',
-              HINT = format('CREATE INDEX ON %s (%I). Let the owner call feed_enable(%L).', leaves[missing],
+              HINT = format('CREATE INDEX ON %s (%I). The owner must then call feed_enable(%L).', leaves[missing],
                             t.key_column, t.relation);
     END IF;
     RETURN indexes;
@@ -59,7 +59,7 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Triggers were disabled, dropped or changed. Rows that were written in the meantime may have '
                    'numbers of transactions that readers have already read.',
-          HINT = format('Let the owner call feed_enable(%L).', t.relation);
+          HINT = format('The owner must call feed_enable(%L).', t.relation);
 END $$;
 
 -- The index that finds the rows of a table without partitions, if the table meets all requirements of prove_table()

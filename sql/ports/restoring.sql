@@ -30,7 +30,7 @@ BEGIN
         RETURN NEW;
     END IF;
     RAISE WARNING 'skipping a row of %: its table or feed belongs to another role', TG_RELID::regclass
-    USING HINT = 'Let the owner of the database restore this row.';
+    USING HINT = 'The owner of the database must restore this row.';
     RETURN NULL;
 END $$;
 DO $$

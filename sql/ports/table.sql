@@ -41,13 +41,12 @@ BEGIN
     END IF;
     RETURN CASE
         WHEN r.relkind NOT IN ('r', 'p') THEN 'is not a table'
-        WHEN r.relpersistence <> 'p' THEN 'is not permanent: a crash or the end of a session empties it'
-        WHEN kinds ~ 'o'
-        THEN 'is not stored in a heap, or has a partition that is not: the rows that a snapshot sees are unknown'
+        WHEN r.relpersistence <> 'p' THEN 'is temporary or unlogged, and can lose its rows'
+        WHEN kinds ~ 'o' THEN 'is not a heap table, or has a partition that is not a heap table'
         WHEN r.relkind = 'r' AND r.relhassubclass AND EXISTS (SELECT FROM pg_inherits WHERE inhparent = relation)
         THEN 'has child tables, into which rows can be inserted without the guard'
-        WHEN kinds ~ 'f' THEN 'has foreign tables among its partitions, whose rows have transactions of another server'
-        WHEN kinds ~ '[ut]' THEN 'has partitions that are not permanent: a crash or the end of a session empties them'
+        WHEN kinds ~ 'f' THEN 'has foreign partitions, whose rows have transaction numbers of another server'
+        WHEN kinds ~ '[ut]' THEN 'has partitions that are temporary or unlogged, and can lose their rows'
     END;
 END $$;
 
@@ -58,7 +57,7 @@ DECLARE
     problem text := inorder_internal.problem(relation);
 BEGIN
     IF problem IS NOT NULL THEN
-        RAISE 'cannot read % by transactions: it %', relation, problem USING ERRCODE = 'wrong_object_type';
+        RAISE 'feeds and exact counts cannot read %: it %', relation, problem USING ERRCODE = 'wrong_object_type';
     END IF;
 END $$;
 
@@ -262,13 +261,13 @@ DECLARE
 BEGIN
     RETURN CASE
         WHEN EXISTS (SELECT FROM inorder_internal.key_columns(relation))
-        THEN format('Let its owner call feed_enable(%L).', relation)
+        THEN format('Its owner must call feed_enable(%L).', relation)
         WHEN inorder_internal.has_log(relation)
         THEN 'The changes of the table are logged: read the log or, from a shell, run inorder tail --changes.'
         WHEN statistics.deleted > 0 OR statistics.updated > 0
         THEN format('Rows of the table are updated or deleted: the table cannot be counted. To follow it, let its '
                     'owner call changes_enable(%L)%s --changes.', relation, shell)
-        ELSE format('Let its owner run the statements that feed_prepare(%L) returns%s.', relation, shell) END;
+        ELSE format('Its owner must run the statements that feed_prepare(%L) returns%s.', relation, shell) END;
 END $$;
 
 -- The description of a table: the column with the transaction number, the base, the columns that order the rows of a
@@ -618,7 +617,7 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Triggers were disabled, dropped or changed, or another column has this name now. Rows that '
                    'were written in the meantime may have numbers of transactions that readers have already read.',
-          HINT = format('Let the owner call feed_enable(%L).', t.relation);
+          HINT = format('The owner must call feed_enable(%L).', t.relation);
 END $$;
 
 CREATE FUNCTION inorder_internal.say_hidden(relation regclass) RETURNS void
@@ -656,7 +655,7 @@ BEGIN
     RAISE 'table % was restored from a dump, and is not readable yet', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Rows of the table, and positions of its feeds, have numbers of another server or another time.',
-          HINT = format('Let the owner of the table call feed_rebase(%L): '
+          HINT = format('The owner of the table must call feed_rebase(%L): '
                         'new numbers are then above the present numbers.', relation);
 END $$;
 
@@ -691,18 +690,18 @@ BEGIN
                                     WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped
                                       AND a.atttypid = ANY (inorder_internal.order_types()))) THEN
         PERFORM inorder_internal.refuse_outdated(t);
-        RAISE 'table % has a key of other types than when it was made readable', t.relation
+        RAISE 'the types of the key of table % have changed since the table was enabled', t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Such a key cannot mark a position inside a transaction.',
-              HINT = format('Let the owner call feed_enable(%L).', t.relation);
+              HINT = format('The owner must call feed_enable(%L).', t.relation);
     ELSIF t.is_uuid THEN
         RETURN;
     END IF;
     PERFORM inorder_internal.refuse_outdated(t);
-    RAISE 'table % has another primary key than when it was made readable', t.relation
+    RAISE 'the primary key of table % has changed since the table was enabled', t.relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Feeds of the table read the rows of one transaction in the order of the former key.',
-          HINT = format('Let the owner call feed_enable(%L).', t.relation);
+          HINT = format('The owner must call feed_enable(%L).', t.relation);
 END $$;
 
 -- Error unless the columns by which rows are read are unchanged. The guard does not check a generated number, because
@@ -727,7 +726,7 @@ BEGIN
               quote_ident(t.key_column), leaf
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Rows of the table may have numbers of other transactions.',
-              HINT = format('Give the column that expression. Let the owner call feed_enable(%L).', t.relation);
+              HINT = format('Give the column that expression. The owner must then call feed_enable(%L).', t.relation);
     END IF;
 END $$;
 
@@ -743,7 +742,7 @@ BEGIN
         RETURN inorder_internal.accepted(t);
     END IF;
     PERFORM inorder_internal.check_local(relation), inorder_internal.check_kind(relation);
-    RAISE 'table % has not been made readable by transactions', relation
+    RAISE 'table % is not enabled for feeds and exact counts', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Without the guard, rows may have numbers of transactions that readers have already read.',
           HINT = inorder_internal.way_to_read(relation);

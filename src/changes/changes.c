@@ -83,7 +83,7 @@ begin_changes(DestReceiver *self, int operation, TupleDesc columns)
 
 		if (!column->attisdropped &&
 			(place == columns->natts || TupleDescAttr(columns, place++)->atttypid != column->atttypid))
-			elog(ERROR, "column %d of a change has another type than the column of the table", i + 1);
+			elog(ERROR, "column %d of a change does not have the type of the column of the table", i + 1);
 	}
 	composing->memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: a change", ALLOCSET_DEFAULT_SIZES);
 }

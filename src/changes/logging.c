@@ -93,9 +93,9 @@ refuse_log(Relation table)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("the owner of table %s has no log of its changes", relation_name(RelationGetRelid(table))),
+			 errmsg("the log of the changes of table %s is missing or not valid", relation_name(RelationGetRelid(table))),
 			 errdetail("The log was dropped, restored, changed, or given to another role."),
-			 errhint("Let the owner of the table call changes_resync(%s).",
+			 errhint("The owner of the table must call changes_resync(%s).",
 					 quote_literal_cstr(relation_name(root_of(table))))));
 }
 

@@ -52,7 +52,7 @@ check_partition(Oid partition, Oid owner)
 	if ((kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE) || owner_of_table(partition) != owner)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("partition %s of a log is not a table, or has another owner than the log",
+				 errmsg("partition %s of a log is not a table, or does not belong to the owner of the log",
 						relation_name(partition))));
 }
 

@@ -215,7 +215,7 @@ return_rows(const RowSource *source, FunctionCallInfo fcinfo, int row_type)
 	check_row_type(&source->table, fcinfo, row_type);
 	InitMaterializedSRF(fcinfo, 0);
 	SetTuplestoreDestReceiverParams(rows, result->setResult, result->econtext->ecxt_per_query_memory, false,
-									result->setDesc, "the table has other columns than row_type");
+									result->setDesc, "the columns of the table differ from those of row_type");
 	if (source->batch != NULL)
 		read_rows(source, rows);
 	rows->rDestroy(rows);

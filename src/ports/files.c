@@ -74,7 +74,7 @@ static int
 of_old_snapshot(void)
 {
 	errcode(ERRCODE_T_R_SERIALIZATION_FAILURE);
-	errdetail("The snapshot does not see the present files and partitions of the table.");
+	errdetail("The snapshot does not see the current files and partitions of the table.");
 	errhint("Try again in a new transaction.");
 	return 0;
 }
@@ -212,7 +212,7 @@ check_partitions(const TableProof *proof, Snapshot snapshot)
 	if (count != proof->tree_count)
 		ereport(ERROR,
 				(of_old_snapshot(),
-				 errmsg("table %s was given partitions after the snapshot of this transaction was taken",
+				 errmsg("partitions of %s were attached after the snapshot of this transaction was taken",
 						relation_name(proof->relation))));
 }
 

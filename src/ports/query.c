@@ -306,7 +306,7 @@ count_as_caller(PG_FUNCTION_ARGS)
 	if (SPI_processed > 0)
 		number = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &is_null));
 	if (is_null)
-		elog(ERROR, "\"%s\" gave no number", query);
+		elog(ERROR, "query \"%s\" returned no number", query);
 	AtEOXact_GUC(false, nest);
 	SPI_finish();
 	restore_role(saved);

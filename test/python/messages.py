@@ -36,8 +36,8 @@ def in_sql(source: str) -> Iterator[str]:
 
 
 # Messages that a caller composes: the source, a pattern for the parts, and the text around a part.
-FAULTS = (("sql/ports/table.sql", r"THEN '(is [^;]*?|has [^;]*?)'\n", "cannot read … by transactions: it {}"),)
-AROUND = {"cannot read … by transactions: it …"}
+FAULTS = (("sql/ports/table.sql", r"THEN '(is [^;]*?|has [^;]*?)'\n", "feeds and exact counts cannot read …: it {}"),)
+AROUND = {"feeds and exact counts cannot read …: it …"}
 
 
 def messages() -> dict[str, str]:

@@ -157,4 +157,4 @@ def test_an_index_that_no_read_uses_is_not_accepted(fresh: Connection, index: st
         # If the index is dropped later, the HINT of a failing read has the same remedy.
         run(fresh, "DROP INDEX t_xact_idx")
         hint = str(refused(fresh, READ).message_hint)
-        assert hint == "CREATE INDEX ON public.t (xact). Let the owner call feed_enable('public.t')."
+        assert hint == "CREATE INDEX ON public.t (xact). The owner must then call feed_enable('public.t')."

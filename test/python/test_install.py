@@ -293,7 +293,7 @@ def test_a_restored_table_takes_no_rows_until_it_is_enabled(cluster: Cluster, tm
         restored.execute(re.sub(r"^\\.*\n", "", dumped.stdout, flags=re.M).encode())
         run(restored, "RESET ALL")
         with pytest.raises(
-            psycopg.errors.ObjectNotInPrerequisiteState, match="events takes no rows: trigger"
+            psycopg.errors.ObjectNotInPrerequisiteState, match="events accepts no rows: trigger"
         ) as raised:
             run(restored, "INSERT INTO public.events (n) VALUES (1)")
         assert "feed_enable('public.events')" in str(raised.value.diag.message_hint)

@@ -22,7 +22,7 @@ OF_PORTS = {
     "call feed_seek(name, 'now').",
     "The position moves over the whole batch, including the rows that are left out.",
     "The position moves over the whole batch.",
-    "The snapshot does not see the present files and partitions of the table.",
+    "The snapshot does not see the current files and partitions of the table.",
     "The version is the 13th hexadecimal digit, and the 17th must be 8, 9, a or b (RFC 9562, section 4).",
     "Try again in a new transaction.",
     "cannot run several statements over one batch",

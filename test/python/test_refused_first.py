@@ -71,10 +71,10 @@ CHANGES = {
     "row security": (
         "key", ["ALTER TABLE key ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"], "row security hides rows",
     ),
-    "unlogged": ("key", ["ALTER TABLE key SET UNLOGGED"], "it is not permanent"),
+    "unlogged": ("key", ["ALTER TABLE key SET UNLOGGED"], "it is temporary or unlogged"),
     "unlogged part": (
         "parts", ["CREATE UNLOGGED TABLE fleeting PARTITION OF parts FOR VALUES IN (2)"],
-        "it has partitions that are not permanent",
+        "it has partitions that are temporary or unlogged",
     ),
     "children": ("key", ["CREATE TABLE child () INHERITS (key)"], "it has child tables"),
     "numbers to come": (
@@ -133,14 +133,14 @@ LATER = {
         'trigger "…" has no base among its arguments', 'trigger "…" names no column', 'trigger "…" is not for each row',
         "feed_guard() must be called as a trigger",
         'column "…" is of type …, not uuid or bigint',
-        'table … takes no rows: trigger "…" is not as feed_enable() makes it for this table',
+        'table … accepts no rows: trigger "…" differs from what feed_enable() creates for this table',
         "table … has lost the guard of column …",
     ),
     "a statement of a writer": (
         "… … was not made by this transaction", 'column "…" of "…" must not change', 'cannot … "…": it is insert-only',
     ),
     "a restore": (
-        "table … was restored from a dump, and takes no rows yet",
+        "table … was restored from a dump, and accepts no rows yet",
         "table … was restored from a dump, and is not readable yet", "this position on … is ahead of the server",
         "this … belongs to another table, not to …",
     ),
@@ -150,24 +150,23 @@ LATER = {
         "table … was enabled again, or rebased, since this call began",
         "table … no longer has column …, on which its feed relies",
         "columns of … were changed after this query began",
-        "table … has a key of other types than when it was made readable",
-        "table … has another primary key than when it was made readable",
+        "the types of the key of table … have changed since the table was enabled",
+        "the primary key of table … has changed since the table was enabled",
         "partition … has rows of transactions that the feed has already read",
         "the guard of table … was disabled or replaced since the last read",
         "table … may have new rows of transactions that are in the batch", "this position on … remembers no partitions",
     ),
-    "feed_enable() is what is missing": ("table … has not been made readable by transactions",),
+    "feed_enable() is what is missing": ("table … is not enabled for feeds and exact counts",),
     "Citus": (
         "unknown version of Citus: … has an unexpected structure",
         "table … is distributed by Citus: its shards can be read, not the table",
         "the SQL edition of inorder cannot determine whether Citus has distributed …",
     ),
     "the same check of feed_enable(), tried in feed_prepare.sql": (
-        "cannot read … by transactions: it is not a table", "cannot read … by transactions: it …",
-        "cannot read … by transactions: it is not stored in a heap, or has a partition that is not: the rows that a "
-        "snapshot sees are unknown",
-        "cannot read … by transactions: it has foreign tables among its partitions, whose rows have transactions of "
-        "another server",
+        "feeds and exact counts cannot read …: it is not a table", "feeds and exact counts cannot read …: it …",
+        "feeds and exact counts cannot read …: it is not a heap table, or has a partition that is not a heap table",
+        "feeds and exact counts cannot read …: it has foreign partitions, whose rows have transaction "
+        "numbers of another server",
     ),
 }  # fmt: skip
 FILES = ("ports/guard", "ports/table", "ports/proof", "feed/faults")

@@ -430,7 +430,7 @@ BAD_INPUT = [
     (("--feed", "f", "--owner", "x y"), 2, 'feed "f" of role "x y" does not exist, or this role may not see it'),
     (("none", "--position", "p"), 2, 'relation "none" does not exist'),
     (("a b", "--position", "p"), 2, "invalid name syntax"),
-    (("pg_class", "--position", "p"), 2, "table pg_class has not been made readable by transactions\nDETAIL:"),
+    (("pg_class", "--position", "p"), 2, "table pg_class is not enabled for feeds and exact counts\nDETAIL:"),
     (("events", "--position", "p", "--dsn", "dbname=template1"), 2, 'the database "template1" has no extension'),
     (("events", "--position", "p", "--dsn", "dbname=nowhere"), 1, 'database "nowhere" does not exist'),
 ]

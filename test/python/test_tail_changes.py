@@ -271,7 +271,7 @@ def test_an_error_about_the_object_ends_the_run(tail: Tail, fresh: Connection, f
     fresh.execute("ALTER TABLE events DISABLE TRIGGER ALL")
     refused = tail(*EVENTS, *follow, code=2)
     assert "table public.events has lost the guard of column id\nDETAIL:  " in refused
-    assert "HINT:  Let the owner call feed_enable" in refused
+    assert "HINT:  The owner must call feed_enable" in refused
 
 
 def rows_there(tail: Tail, form: str) -> list[int]:

@@ -302,7 +302,7 @@ def test_all_messages_are_found() -> None:
     assert len(MESSAGES) > 170 and len(ENTRIES) == len(set(ENTRIES))
     for message in (
         'cannot … "…": it is insert-only', "table … has lost the guard of column …", "column … of table … may be null",
-        "cannot read … by transactions: it is not a table", "feed_guard() must be called as a trigger",
+        "feeds and exact counts cannot read …: it is not a table", "feed_guard() must be called as a trigger",
     ):  # fmt: skip
         assert message in MESSAGES
 

@@ -23,7 +23,7 @@ CAUSES = {
     "was read in part": KEY,
     "was disabled or replaced since the last read": GUARD,
     "of another server or timeline": ORIGIN,
-    "Let the owner call feed_enable": OWNER,
+    "The owner must call feed_enable": OWNER,
 }
 
 
