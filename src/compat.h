@@ -11,7 +11,7 @@
 #error "inorder needs PostgreSQL 15 or later"
 #endif
 
-/* Since 18, pg_get_loaded_modules() shows the name and version of a module. */
+/* In PostgreSQL 18 and later, pg_get_loaded_modules() shows the name and version of a module. */
 #ifdef PG_MODULE_MAGIC_EXT
 #define INORDER_MODULE_MAGIC(module_name) PG_MODULE_MAGIC_EXT(.name = module_name, .version = INORDER_VERSION)
 #else
@@ -22,10 +22,11 @@
 #include "utils/regproc.h"
 
 /*
- * Since 16, input functions and the parser of names can return an error; in 15
- * they always raise the error.  16 also has a function that checks privileges on
- * any kind of object, and a function that computes the conversion of a row for
- * a partition when the conversion is needed.
+ * In PostgreSQL 16 and later, input functions and the parser of names can
+ * return an error; in 15 they always raise the error.  PostgreSQL 16 also added
+ * a function that checks privileges on any kind of object, and a function that
+ * computes the conversion of a row for a partition when the conversion is
+ * needed.
  */
 #if PG_VERSION_NUM >= 160000
 #include "nodes/miscnodes.h"
@@ -43,8 +44,9 @@
 #endif
 
 /*
- * 17 renamed the shared variables of transactions, the local transaction id of
- * a backend, and the function that compares search_path with a saved value.
+ * PostgreSQL 17 renamed the shared variables of transactions, the local
+ * transaction id of a backend, and the function that compares search_path with
+ * a saved value.
  */
 #if PG_VERSION_NUM >= 170000
 #define transam_variables TransamVariables
@@ -57,8 +59,9 @@
 #endif
 
 /*
- * 18 added an argument in which an index scan counts its searches for EXPLAIN.
- * 19 added options of scans, and flags for inserting index entries.
+ * PostgreSQL 18 added an argument in which an index scan counts its searches
+ * for EXPLAIN.  PostgreSQL 19 added options of scans, and flags for inserting
+ * index entries.
  */
 #if PG_VERSION_NUM >= 190000
 #define insert_index_entries(result, slot, estate) ExecInsertIndexTuples(result, estate, 0, slot, NIL, NULL)
@@ -69,7 +72,7 @@
 #define begin_index_scan(table, index, snapshot, keys) index_beginscan(table, index, snapshot, keys, 0)
 #endif
 
-/* 16 added an argument for inserting into summarizing indexes only. */
+/* PostgreSQL 16 added an argument for inserting into summarizing indexes only. */
 #if PG_VERSION_NUM < 160000
 #define insert_index_entries(result, slot, estate) ExecInsertIndexTuples(result, slot, estate, false, false, NULL, NIL)
 #elif PG_VERSION_NUM < 190000
@@ -77,7 +80,7 @@
 #endif
 
 /*
- * 18 removed the argument execute_once of ExecutorRun(), and added a range table entry for GROUP BY.
+ * PostgreSQL 18 removed the argument execute_once of ExecutorRun(), and added a range table entry for GROUP BY.
  */
 #if PG_VERSION_NUM >= 180000
 #define run_executor(query) ExecutorRun(query, ForwardScanDirection, 0)

@@ -3,11 +3,12 @@
  *	  The trigger that logs the changes of a table.
  *
  * After a statement, the trigger writes the keys of the changed rows into the log, which is a table of the same owner.
- * Rows of the log are written as by COPY: through the executor, which fires the guard of the log, finds the partition
- * and fills the indexes.  The trigger and the executor run as the role that writes into the table.  The role needs no
- * privilege on the log, because the trigger reads nothing there, and adds only keys of rows that the role may write.
+ * The trigger writes rows as COPY does: through the executor, which fires the guard of the log, finds the partition
+ * and inserts the index entries.  The trigger and the executor run as the role that writes into the table.  The role
+ * needs no privilege on the log, because the trigger reads nothing there, and adds only keys of rows that the role may
+ * write.
  *
- * Any role with the privilege TRIGGER on a table may create a trigger with this function.  A table is therefore a log
+ * Any role with the TRIGGER privilege on a table may create a trigger with this function.  A table is therefore a log
  * only if it belongs to the owner of the logged table, and if that owner has created a trigger on the log that names
  * the logged table.
  */
@@ -120,9 +121,9 @@ oid_argument(const Trigger *trigger, int number)
 }
 
 /*
- * True if a trigger on the log names the table.  Other roles with TRIGGER on the log could create such a
- * trigger, too.  But only the owner can set a trigger to ENABLE ALWAYS, and replacing the trigger resets
- * this setting.
+ * True if a trigger on the log names the table.  Other roles with the TRIGGER privilege on the log could also create
+ * such a trigger, but only the owner can set a trigger to ENABLE ALWAYS, and replacing the trigger resets this
+ * setting.
  */
 static bool
 is_log_of(Relation log, Oid table, Oid function)
@@ -142,8 +143,8 @@ is_log_of(Relation log, Oid table, Oid function)
 
 /*
  * Open and lock the log.  The trigger names the log by OID, because another table may temporarily have the name of the
- * log.  Error if the log does not exist, or has another owner than the table.  Null if the log does not belong to this
- * table.  The table may be a detached partition, or may have a trigger that another role created.
+ * log.  Error if the log does not exist, or if its owner is not the owner of the table.  Null if the log belongs to
+ * another table, because this table is a detached partition, or because another role created the trigger.
  */
 static Relation
 open_log(TriggerData *data)
@@ -231,9 +232,9 @@ is_trusted(Oid function, Oid owner)
 
 /*
  * Error if inserting a row into the log would fire a function of another role.  The function would run with the
- * privileges of every role that changes the logged table.  A role that has TRIGGER on the log or on a partition of the
- * log, for example by default privileges, may have created such a trigger.  Triggers with conditions are refused, too,
- * because the functions that a condition calls are not looked up here.
+ * privileges of every role that changes the logged table.  A role that has the TRIGGER privilege on the log or on one
+ * of its partitions, for example by default privileges, may have created such a trigger.  Triggers with conditions are
+ * refused, too, because the functions that a condition calls are not looked up here.
  */
 static void
 refuse_strange_triggers(Relation table, Oid owner)
@@ -310,7 +311,7 @@ find_partition(Log *log, ResultRelInfo **target)
 	return map != NULL ? execute_attr_map_slot(map->attrMap, log->row, row) : ExecCopySlot(row, log->row);
 }
 
-/* Write the collected keys as one row; a row without keys stands for TRUNCATE */
+/* Write the collected keys as one row; a row without keys represents TRUNCATE */
 static void
 write_row(Log *log)
 {
@@ -393,10 +394,10 @@ next_row(Tuplestorestate *rows, TupleTableSlot *slot)
 
 /*
  * Log the keys of the old and of the new rows of a statement.  The old and new
- * rows of an UPDATE are in the same order, and an unchanged key is usually logged
- * once.  If a trigger prevents a row from moving to another partition, the order
- * differs from that row on.  Unchanged keys are then logged twice, which does no
- * harm.
+ * rows of an UPDATE are in the same order, and an unchanged key is usually
+ * logged once.  If a trigger prevents a row from moving to another partition,
+ * the two orders differ from that row on.  Unchanged keys are then logged
+ * twice, which is harmless.
  */
 static void
 log_keys(Log *log, TriggerData *data)

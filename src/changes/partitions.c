@@ -9,8 +9,8 @@
  *
  * The partitions to which rows are routed are in the partition directory.
  * Examining a thousand partitions for every statement would cost more than the
- * statement.  The result of the check is therefore kept for the session, until
- * the server invalidates the log or a partition (ports/table_proof.c).
+ * statement.  The session therefore keeps the result of the check until the
+ * server invalidates the log or a partition (ports/table_proof.c).
  */
 #include "postgres.h"
 
@@ -57,9 +57,9 @@ check_partition(Oid partition, Oid owner)
 }
 
 /*
- * Count a table and the partitions below it in the directory; append their OIDs to the list, unless the list is null.
- * The lookup of partitions evaluates constants of the partition key.  The owner of each table is therefore checked
- * first.
+ * Count a table and the partitions below it in the directory, and append their OIDs to the list unless the list is
+ * null.  The lookup of partitions evaluates constants of the partition key.  The owner of each table is therefore
+ * checked first.
  */
 static int
 look_up_partitions(PartitionDirectory directory, Relation parent, List **tree)

@@ -5,7 +5,7 @@
  * feed_apply moves the position over the whole batch.  A statement that reads
  * another table named "batch" would lose the whole batch, and a statement that
  * reads the batch below LIMIT or OFFSET may lose rows.  Such statements are
- * refused.  Rows that WHERE, a join or an aggregate leaves out are left out on
+ * refused.  Rows that WHERE, a join or an aggregate removes are removed on
  * purpose.
  */
 #include "postgres.h"
@@ -59,9 +59,9 @@ is_limit(Node *amount, bool zero_is_none)
 }
 
 /*
- * True if a query reads all of its input, even below a limit.  A statement that
- * writes runs to its end, and an aggregate without groups reads all rows to
- * return one row.
+ * True if a query reads all of its input even if an outer query has a LIMIT.  A
+ * data-modifying statement runs to completion, and an aggregate without groups
+ * reads all rows to return one row.
  */
 static bool
 takes_all(const Query *query)
@@ -102,7 +102,7 @@ use_of_entry(const RangeTblEntry *entry, Level *level, bool limited)
 	return NOT_READ;
 }
 
-/* Search the subqueries in expressions.  These subqueries run to their end, even if the outer query is limited. */
+/* Search the subqueries in expressions.  These subqueries run to completion, even if the outer query is limited. */
 static bool
 search_expressions(Node *node, void *context)
 {
@@ -203,7 +203,8 @@ check_statement(List *queries, const Table *table)
 /*
  * Prepare and check a statement.  When an unsaved plan is executed, its text is
  * parsed again only if the schemas of the search_path have changed.  The loop
- * therefore ends only when the statement was checked with the present schemas.
+ * therefore ends only when the statement has been checked with the current
+ * schemas.
  */
 static SPIPlanPtr
 checked_plan(const Table *table, const char *text)

@@ -4,9 +4,9 @@
  *
  * These functions move the position over all rows that they return, before the caller takes the first row.  Rows that
  * the caller does not take would be lost.  A call is therefore refused, before anything is locked or moved, if its
- * caller may stop early.  A caller may stop early below LIMIT or EXISTS (which the plan of the statement shows), and in
- * a cursor (which the portal shows).  A caller that takes all rows and then filters them (WHERE, a join, an aggregate)
- * is accepted.
+ * caller may stop early.  A caller may stop early if the call is below LIMIT or in EXISTS (the plan of the statement
+ * shows this), or in a cursor (the portal shows this).  A caller that takes all rows and then filters them (WHERE, a
+ * join, an aggregate) is accepted.
  *
  * The plan and the portal do not show how many rows the client or a procedural
  * language takes (a fetch size, SELECT INTO); docs/feed.md has a table of these
@@ -54,7 +54,7 @@ makes_call(const Plan *plan, const Node *call)
 }
 
 /*
- * The limit that applies below a node, or NULL.  A node that writes and an
+ * The limit that applies below a node, or NULL.  A ModifyTable node and an
  * aggregate without groups always take all rows.
  */
 static const char *
@@ -133,7 +133,7 @@ search_plan(CallSearch *search, Plan *plan, const char *cut)
 
 /*
  * Search a statement: its main plan, then the subqueries in expressions, which
- * run to their end.  An outer subquery has a higher number than the subqueries
+ * run to completion.  An outer subquery has a higher number than the subqueries
  * in it, and is searched before them.
  */
 static void

@@ -1,6 +1,7 @@
 /*
  * feed.c
- *	  Rows of feeds, returned to the caller or given to the caller's statement.
+ *	  Return the rows of feeds to the caller, or pass them to the caller's
+ *	  statement.
  *
  * The functions in sql/feed/take.sql and sql/feed/reader.sql, which run as the
  * owner of the state (state.c), find the batch and move the position.  The functions
@@ -123,7 +124,7 @@ query_for(const RowSource *source, bool in_order)
  * Find the next batch by the indexes, in a feed without workers, and move the feed over the batch if "moves" is true.
  * False if the SQL functions have to search, or to raise an error; in this case only locks have been taken.
  *
- * The current role remains the caller, because the code looks up no name, and calls no function of a user.
+ * The current role is not changed, because the code looks up no name and calls no user-defined function.
  */
 static bool
 take_by_index(Datum name, Datum owner, const BatchRequest *request, bool moves, RowSource *source)

@@ -12,8 +12,9 @@
  * function of the row trigger.  The deltas are therefore found through the row trigger.  A detached partition has no
  * row trigger, and is not counted.  Unusual cases are left to the function of the row trigger.
  *
- * Each delta of a partitioned table has a hash of the partitions at the time of the
- * statement.  If this hash differs from the hash of the fold, the view counts the table.
+ * Each delta of a partitioned table has a hash of the partitions at the time of
+ * the statement.  If this hash differs from the hash of the fold, the view
+ * counts the rows of the table.
  */
 #include "postgres.h"
 
@@ -81,10 +82,9 @@ typedef struct Counter
 	char	   *tree;			/* null if the table has no partitions */
 } Counter;
 
-/* The partitioned table that was counted last, the hash of its partitions, and the number of invalidations so far */
-static Oid	last_root;
-static uint64 last_hash;
-static uint64 invalidations;
+static Oid	last_root;			/* the partitioned table whose partitions were hashed last */
+static uint64 last_hash;		/* the hash of these partitions */
+static uint64 invalidations;	/* number of invalidations that this process has received so far */
 
 static bool
 is_same_group(const Counter *counter, const Key *a, const Key *b)
@@ -136,8 +136,8 @@ common_length(const Trigger *trigger)
 }
 
 /*
- * The function of the set's row trigger, or InvalidOid.  If another role with TRIGGER on the table replaces the row
- * trigger, the trigger is no longer ENABLE REPLICA, which only the owner can set.
+ * The function of the set's row trigger, or InvalidOid.  If another role with the TRIGGER privilege on the table
+ * replaces the row trigger, the new trigger is not ENABLE REPLICA, which only the owner can set.
  */
 static Oid
 function_of_set(TriggerData *data)
@@ -240,9 +240,9 @@ root_of(Relation table)
 }
 
 /*
- * A hash of the present partitions, including those that are being detached, computed as by delta_tree() in
- * sql/feed/groups.sql.  Partitions into which this statement has written are locked.  Other partitions are not
- * locked, and may be dropped meanwhile.
+ * A hash of the current partitions, including those that are being detached, computed as in delta_tree() in
+ * sql/feed/groups.sql.  Partitions into which this statement has written are locked.  Other partitions are not locked,
+ * and may be dropped meanwhile.
  */
 static uint64
 hash_of_tree(Oid root)
@@ -437,9 +437,9 @@ may_have_moved(TriggerData *data)
 }
 
 /*
- * Fold the deltas in one of 2,000 transactions.  The fold runs as the owner of the table, under the same restrictions
- * as index expressions in ANALYZE.  A fold takes about as long as 80 statements that each insert one row.  With one
- * fold in 1,000 transactions, folds took 8 % of the time of such statements.
+ * Fold the deltas in one out of 2,000 transactions.  The fold runs as the owner of the table, under the same
+ * restrictions as index expressions in ANALYZE.  A fold takes about as long as 80 statements that each insert one row.
+ * With one fold in 1,000 transactions, folds took 8 % of the time of such statements.
  */
 static void
 fold_seldom(Relation table, Oid deltas)

@@ -13,11 +13,12 @@
  *	- A process never uses words that its parent process drew, because the pool
  *	  stores which process filled it.
  *	- A statement never uses words that were drawn more than a second before the
- *	  statement began.  Otherwise two clones of a virtual machine, which start with
- *	  the same pool, would use the same words.  As soon as the hypervisor has told
- *	  the kernel of a clone that the machine was cloned, pg_strong_random() returns
- *	  other words in each clone.  Reading the start time of the statement takes no
- *	  system call.  If the clock is set, forward or back, the pool is refilled.
+ *	  statement began.  Otherwise two clones of a virtual machine, which start
+ *	  with the same pool, would use the same words.  As soon as the hypervisor
+ *	  has told the kernel of a clone that the machine was cloned,
+ *	  pg_strong_random() returns other words in each clone.  Reading the start
+ *	  time of the statement requires no system call.  If the clock is set,
+ *	  forward or back, the pool is refilled.
  *	- If filling the pool fails, the pool is empty, and the next call fills it.
  */
 #include "postgres.h"

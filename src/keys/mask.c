@@ -11,7 +11,7 @@
  * output of AES.  uuid_unmask() decrypts the block until it is of version 4
  * again, which takes the same number of steps.
  *
- * The walk takes 64 steps on average, and more than 1,000 steps once in 10^7
+ * The walk takes 64 steps on average, and more than 1,000 steps in one of 10^7
  * calls.  The walk always ends, because repeating a permutation eventually
  * returns to the first block, which is of version 4.
  */

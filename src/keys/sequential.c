@@ -2,12 +2,12 @@
  * sequential.c
  *	  Keys in blocks: a wrapping block number, then random bits.
  *
- * All keys of a block are adjacent in the index, and at any time all inserts write
- * to one part of the index.  The block number wraps around.  A key therefore does
- * not show the age of its row, two keys do not show which row is older, and index
- * pages that deletes have emptied are used again.  Names, arguments, defaults and
- * prefix are the same as in the extension sequential_uuids (study P3 in
- * docs/keys.md).
+ * All keys of a block are adjacent in the index, and at any time all inserts
+ * write to one part of the index.  The block number wraps around.  A key
+ * therefore does not show the age of its row, two keys do not show which row is
+ * older, and index pages that deletes have emptied are reused.  Names,
+ * arguments, defaults and prefix are the same as in the extension
+ * sequential_uuids (study P3 in docs/keys.md).
  */
 #include "postgres.h"
 

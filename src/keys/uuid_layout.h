@@ -62,7 +62,7 @@ uuid_load(const pg_uuid_t *uuid)
 	return words;
 }
 
-/* Set the bits of version and variant. */
+/* Set the version bits and the variant bits. */
 static inline UuidWords
 uuid_stamp(UuidWords words, unsigned version)
 {
@@ -78,7 +78,7 @@ uuid_is_version(UuidWords words, unsigned version)
 		(words.low & ~UUID_FIELD62_MAX) == UUID_VARIANT_RFC;
 }
 
-/* A key of three fields: 48 bits, 12 bits, 62 bits. */
+/* Compose a key from three fields of 48, 12 and 62 bits. */
 static inline UuidWords
 uuid_compose(uint64 field48, uint64 field12, uint64 field62, unsigned version)
 {
@@ -192,11 +192,11 @@ typedef struct V7State
 /*
  * Compute the next key, which is always greater than the last key.
  *
- * A key made of the clock and random bits would not always be greater.  Several calls may share a tick (six calls, at
- * 25 million calls a second), and the clock may step back.  If the tick is not newer than the tick of the last key, the
- * last bits are therefore increased by a random step.  In version 7, there are 62 last bits, and a step is at most
- * 2^48; 2^14 such steps fit into 62 bits.  When the last bits overflow, the tick is increased by one, that is, by 244
- * ns.
+ * A key that consists of the clock and random bits would not always be greater.  Several calls may share a tick (six
+ * calls, at 25 million calls a second), and the clock may step back.  If the tick is not newer than the tick of the
+ * last key, the last bits are therefore increased by a random step.  In version 7 there are 62 such bits, and a step
+ * is at most 2^48; 2^14 such steps fit into 62 bits.  When the last bits overflow, the tick is increased by one, that
+ * is, by 244 ns.
  */
 #define V7_TAIL_BITS 62
 #define V7_STEPS_BITS 14

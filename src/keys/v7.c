@@ -22,7 +22,7 @@ PG_FUNCTION_INFO_V1(uuid_after_random_nextval);
 PG_FUNCTION_INFO_V1(uuid_v7_time);
 PG_FUNCTION_INFO_V1(uuid_v7_floor);
 
-/* The first second (since 1970, in the year 10889) of which some milliseconds do not fit into 48 bits */
+/* The first second since 1970 with milliseconds that do not fit into 48 bits; it is in the year 10889 */
 #define V7_SECONDS_MAX ((int64) (UUID_FIELD48_MAX / 1000))
 
 static V7State last_key;

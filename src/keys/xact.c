@@ -127,11 +127,12 @@ xact_id(PG_FUNCTION_ARGS)
 /*
  * xact_id_generated(base bigint) -> bigint
  *
- * Returns the same number as xact_id(), but is declared IMMUTABLE, as a generated
- * column requires.  The executor evaluates the call in a generated column when it
- * starts a statement, and the result is not stored in a cached plan.  Each row
- * therefore gets the number of its transaction.  Anywhere else the declaration
- * would be wrong.  xact_id(), which can be called anywhere, is therefore STABLE.
+ * Returns the same number as xact_id(), but is declared IMMUTABLE, as a
+ * generated column requires.  The executor evaluates the call in a generated
+ * column when it starts a statement, and the result is not stored in a cached
+ * plan.  Each row therefore gets the number of its transaction.  In any other
+ * expression the declaration would be wrong.  xact_id(), which can be called
+ * anywhere, is therefore STABLE.
  */
 Datum
 xact_id_generated(PG_FUNCTION_ARGS)

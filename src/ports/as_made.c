@@ -230,8 +230,8 @@ finds_rows(HeapTuple index, AttrNumber key, const Reading *reading)
 }
 
 /*
- * True for a primary key that has the columns after the first column, in this
- * order, and no other column; the first column may also be in the primary key.
+ * True for a primary key that consists of the given columns, in this order,
+ * with or without the first column, which may be at any place.
  */
 static bool
 is_primary_key(HeapTuple index, const Columns *columns)

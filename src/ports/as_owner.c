@@ -5,8 +5,8 @@
  * A public function that is declared AS 'MODULE_PATHNAME', 'as_owner' calls its
  * twin: a PL/pgSQL function of the same name in the internal schema, whose
  * first argument is the role of the caller, followed by the arguments of the
- * public function.  A twin accesses only catalogs and the state, and nothing
- * that a user made: see state.c.  A set is computed completely before the
+ * public function.  A twin accesses only catalogs and the state, but no
+ * user-defined object: see state.c.  A set is computed completely before the
  * caller sees its first row.
  *
  * Only the owner may execute a twin, or a PL/pgSQL function that a twin calls.

@@ -2,9 +2,9 @@
  * bounds.c
  *	  A batch as ranges of keys.
  *
- * With keys of type uuid, the rows of a batch are in the order of the keys, and a part of a transaction is a range,
- * too.  With numbers of type bigint, only whole transactions are ranges, because other columns determine the order of
- * the rows of a transaction.
+ * With keys of type uuid, the rows of a batch are in the order of the keys, and a part of a transaction is also a
+ * range.  Numbers of type bigint do not distinguish the rows of a transaction; a range of such numbers always contains
+ * whole transactions.
  */
 #include "postgres.h"
 
@@ -58,7 +58,7 @@ key_range(Range numbers, bool is_uuid)
 	};
 }
 
-/* The ranges of keys for a set of numbers, in the order of the numbers, with room for one more range */
+/* The ranges of keys for a set of numbers, in the order of the numbers; the array has space for one more range */
 KeyRange *
 key_ranges(Numbers set, bool is_uuid)
 {
@@ -155,7 +155,7 @@ append_numbers(Bounds *bounds, Numbers whole, bool is_uuid)
 	return true;
 }
 
-/* Convert a batch to ranges of keys; false if the rows of the batch are not in ranges of the index on the number */
+/* Convert a batch to ranges of keys; false if no ranges of keys contain exactly the rows of the batch */
 bool
 bounds_of(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {

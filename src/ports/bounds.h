@@ -23,7 +23,7 @@ typedef struct KeyRange
 #define LAST_KEY ((UuidWords) {PG_UINT64_MAX, PG_UINT64_MAX})
 
 /*
- * Ranges in the order of the batch.  If the batch begins with the rest of a transaction, the range of that rest comes
+ * Ranges in the order of the batch.  If the batch begins with the rest of a transaction, the range of this rest comes
  * first, even if other ranges have lower keys.  The other ranges ascend.
  */
 typedef struct Bounds

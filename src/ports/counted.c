@@ -3,9 +3,8 @@
  *	  Exact counts that are kept for the session, so that later counts only add the new rows.
  *
  * A count is the number of rows of some transactions.  The count is valid in each snapshot in which all of these
- * transactions have ended, if the table is unchanged (next.c).  The file of the table must also be the same, because
- * the guard does not refuse TRUNCATE of a partition that was created after the guard, and TRUNCATE creates another
- * file.
+ * transactions have ended, if the table is unchanged (next.c).  The file of the table must also be unchanged, because
+ * the guard does not refuse TRUNCATE of a partition that was created after the guard, and TRUNCATE creates a new file.
  */
 #include "postgres.h"
 
@@ -25,7 +24,7 @@ PG_FUNCTION_INFO_V1(keep_count);
 PG_FUNCTION_INFO_V1(may_fold);
 
 #define KEPT_COUNTS 16
-#define MOST_ROWS 500			/* if there are this many new rows, or more, a query counts them */
+#define MOST_ROWS 500			/* with at least this many new rows, a query counts them */
 
 /* Columns of the type known_count, in the order of the type; the last constant is the number of columns. */
 enum
@@ -52,7 +51,7 @@ count_of(Oid relation)
 	return &counts[relation % KEPT_COUNTS];
 }
 
-/* The present file of a table; InvalidOid if the table was dropped */
+/* The current file of a table; InvalidOid if the table was dropped */
 static Oid
 file_of(Oid table)
 {
@@ -134,8 +133,8 @@ keep_count(PG_FUNCTION_ARGS)
 /*
  * may_fold(relation oid, amount bigint) -> boolean
  *
- * True if this query may write, and its snapshot is newer than its locks.  If the result is true, and the session keeps
- * a count of the table, the amount is stored in that count.
+ * True if this query may write, and its snapshot is newer than its locks.  If the session keeps a count of the table,
+ * a true result also sets the member "folded" of that count to the amount.
  */
 Datum
 may_fold(PG_FUNCTION_ARGS)

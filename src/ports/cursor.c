@@ -2,10 +2,10 @@
  * cursor.c
  *	  A walk along the index of a table, through ranges of keys.
  *
- * Entries between two ranges are skipped one by one or, if there are many, by another descent in the index.  No code of
- * the table's owner runs, because the first column of the index is a uuid or a bigint with the server's own comparison
- * (index_of() in sql/ports/table.sql), and rows are only checked for visibility.  In an all-visible page even this
- * check is not necessary, as in an index-only scan.
+ * Entries between two ranges are skipped one by one or, if there are many, by another descent in the index.  No code
+ * of the table's owner runs, because the first column of the index is a uuid or a bigint with the server's own
+ * comparison (index_of() in sql/ports/table.sql), and rows are only checked for visibility.  As in an index-only scan,
+ * this check is not necessary in an all-visible page.
  */
 #include "postgres.h"
 
@@ -73,7 +73,7 @@ next_entry(Cursor *cursor)
 			descend_to(cursor);
 		cursor->place = index_getnext_tid(scan, ascending(scan));
 		if (cursor->place == NULL || !scan->xs_want_itup)
-			return;				/* with a single range, the scan keys are its bounds */
+			return;				/* with a single range, the scan keys are the bounds of the range */
 		cursor->entry = key_of_datum(index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &is_null), cursor->is_uuid);
 		/* The scan keys end the scan after the last range. */
 		while (cursor->range_count > 1 && compare_keys(cursor->ranges[0].high, cursor->entry) <= 0)

@@ -35,7 +35,7 @@ typedef struct End
 	bool		is_inside;		/* the next row is of the same transaction */
 } End;
 
-/* Count the entries of all indexes, and find out if the row of any entry is visible. */
+/* Count the entries of all indexes, and find out whether the row of any entry is visible. */
 static void
 count_entries(End *end, const TableProof *proof, const Stretch *stretch)
 {
@@ -132,8 +132,8 @@ key_text(UuidWords key)
 }
 
 /*
- * Find the end of a batch that is limited to a number of rows; false if the rows of the batch are not in ranges of the
- * index.  The table must be locked and proved.
+ * Find the end of a batch that is limited to a number of rows; false if no ranges of keys contain exactly the rows of
+ * the batch.  The table must be locked and proved.
  */
 bool
 find_end(const Table *table, HeapTupleHeader batch, int most, BatchEnd *result)

@@ -2,7 +2,7 @@
  * files.c
  *	  Check that a snapshot sees the files and partitions that are read.
  *
- * A snapshot determines which rows are visible, but not which files they are in.  After a command that rewrites a
+ * A snapshot determines which rows are visible, but not which files contain the rows.  After a command that rewrites a
  * table (ALTER TABLE ... TYPE, VACUUM FULL, CLUSTER, REPACK, TRUNCATE), an older snapshot finds no rows, or only some
  * rows, in the new file.  Partitions that were detached or dropped since the snapshot was taken are not read at all,
  * although the snapshot includes their rows.
@@ -99,7 +99,7 @@ file_in_snapshot(Relation classes, Oid relation, Snapshot snapshot)
 	return file;
 }
 
-/* The file of a table in a snapshot, without changes by this transaction */
+/* The file of a table in a snapshot, disregarding changes by this transaction */
 static Oid
 file_before(Relation classes, Oid relation, Snapshot snapshot)
 {
@@ -110,7 +110,7 @@ file_before(Relation classes, Oid relation, Snapshot snapshot)
 }
 
 /*
- * True if another transaction has rewritten the table since the snapshot was taken.  file_before() leaves out changes
+ * True if another transaction has rewritten the table since the snapshot was taken.  file_before() disregards changes
  * by this transaction.
  */
 static bool
@@ -124,8 +124,8 @@ was_rewritten_by_others(Relation classes, Oid relation, Snapshot snapshot)
 }
 
 /*
- * True if a snapshot sees the present file of a table.  If the snapshot sees the
- * present row of pg_class, no further check is needed.
+ * True if a snapshot sees the current file of a table.  If the snapshot sees
+ * the current row of pg_class, no further check is needed.
  */
 static bool
 sees_file(Relation classes, HeapTuple tuple, Oid relation, Snapshot snapshot)

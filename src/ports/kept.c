@@ -1,6 +1,6 @@
 /*
  * kept.c
- *	  Find a feed by its name, read its present state, and move the feed.
+ *	  Find a feed by its name, read its current state, and move the feed.
  *
  * Each read of a feed needs the state of the feed.  Starting the executor would
  * take ten times as long as finding the rows of the state by their keys.  The rows
@@ -275,7 +275,7 @@ read_details(Feed *feed, bool must_read)
 	feed->position = row_of(feed->state.values[STATE_POSITION], false, POSITION_COLUMNS);
 	feed->order = row_of(feed->position.values[POSITION_ORDERING], feed->position.nulls[POSITION_ORDERING], ORDER_COLUMNS);
 	feed->is_divided = !shares.nulls[SHARE_COUNT];
-	/* In a feed in the order of a column, no batch may overtake a dead batch. */
+	/* In a feed that is ordered by a column, no batch may overtake a dead batch. */
 	feed->is_shared = !feed->is_divided && !feed->state.nulls[STATE_FIRST_BATCH] &&
 		(first_unfinished(id, lowest_of(&feed->state), false, is_any, (Datum) 0) != 0 ||
 		 (!feed->order.nulls[ORDER_COLUMN_NAME] && first_unfinished(id, 0, true, is_any, (Datum) 0) != 0));
@@ -288,7 +288,7 @@ read_details(Feed *feed, bool must_read)
 }
 
 /*
- * Read the present state of a feed.  False unless the feed exists, its state
+ * Read the current state of a feed.  False unless the feed exists, its state
  * was written on this server, and the caller may move the feed.  If must_read
  * is true, the table of the feed is locked first, and the result is false
  * unless the caller may also read the table.
@@ -312,7 +312,7 @@ read_feed(Datum id, Oid relation, Oid caller, bool must_read, Feed *feed)
 }
 
 /*
- * Find a feed that the caller may move and read, and read its present state.  If "moves" is true, first wait until no
+ * Find a feed that the caller may move and read, and read its current state.  If "moves" is true, first wait until no
  * other reader moves the feed.  False if there is no such feed; SQL functions then raise the error, or find the feed
  * (see find_movable()).
  */
@@ -386,9 +386,10 @@ state_to_move(const Feed *feed)
 }
 
 /*
- * The position after a batch that find_next_batch() has found.  Neither the
- * position nor the start of such a batch is inside a transaction, and the batch is
- * not in the order of a column.  For other batches see advance() in SQL.
+ * The position after a batch that find_next_batch() has found.  The position is
+ * not inside a transaction, the batch does not begin inside a transaction, and
+ * the batch is not ordered by a column.  For other batches see advance() in
+ * SQL.
  */
 static Row
 position_after(const Feed *feed, HeapTupleHeader batch)

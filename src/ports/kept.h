@@ -22,7 +22,7 @@ enum
 	KEPT_ROWS, KEPT_IS_OPEN, KEPT_WRITTEN_HERE, KEPT_FEED_SHARE, KEPT_COLUMNS
 };
 
-/* A feed in its present state */
+/* A feed in its current state */
 typedef struct Feed
 {
 	Row			row;

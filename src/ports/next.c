@@ -28,14 +28,13 @@ PG_FUNCTION_INFO_V1(next_by_index);
 PG_FUNCTION_INFO_V1(pages_read);
 
 /*
- * A probe that reads more pages than this is costly.  For example, each probe reads the index
- * entries of a load that was rolled back, until VACUUM removes the entries.  The full search
- * that follows a costly probe may move the position over the transactions of such a load: see
- * find_next_batch().
+ * A probe that reads more pages than this is costly.  For example, after a bulk load was rolled back, each probe reads
+ * the index entries of the load until VACUUM removes them.  The full search that follows a costly probe may move the
+ * position over the transaction of such a load: see find_next_batch().
  */
 #define COSTLY_PAGES 1000
 
-/* A set of at least this many ranges takes more than a few probes. */
+/* A set of at least this many ranges needs more than a few probes. */
 #define MANY_RANGES 64
 
 static int64 pages_in_vain;		/* pages read by a costly probe, before the full search that follows it */
@@ -93,7 +92,7 @@ is_worth_probing(Table *table, const Row *position, Numbers set)
 	return table->proof->leaf_count < MANY_LEAVES && is_remembered(table, position);
 }
 
-/* Find out if the active snapshot sees rows of a set of transactions in a locked table */
+/* Find out whether the active snapshot sees rows of a set of transactions in a locked table */
 static ProbeResult
 probe_files(const Table *table, Numbers set)
 {
@@ -109,7 +108,7 @@ pages_used(void)
 }
 
 /*
- * False if a probe was costly, and the full search must follow.  "pages_before" is the value of pages_used() before
+ * False if a probe was costly.  The full search must then follow.  "pages_before" is the value of pages_used() before
  * the probe.
  */
 static bool
@@ -155,7 +154,7 @@ holds_again(Table *table, HeapTupleHeader position, Numbers *outside)
 
 /*
  * True if quick checks show that the rows of a batch can be read: the table is unchanged since the batch was made, the
- * batch is not in the order of a column, and the transactions of the batch have ended in the newest snapshot.  If the
+ * batch is not ordered by a column, and the transactions of the batch have ended in the newest snapshot.  If the
  * result is true, this function has locked and proved the table.
  */
 bool
@@ -210,8 +209,9 @@ batch_of(const Table *table, Numbers set, int64 cut, Datum cut_after)
 }
 
 /*
- * Find the batch of a set in the active snapshot, and its end.  The batch is null if the set has no rows, unless the
- * request accepts a batch without rows.  False if the indexes do not show the batch.
+ * Find the first batch of a set of transactions, and the end of this batch, in the active snapshot.  The batch is null
+ * if the set has no rows, unless the request accepts a batch without rows.  False if the batch cannot be found by the
+ * indexes.
  */
 static bool
 find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTupleHeader *batch, BatchEnd *end)
@@ -224,7 +224,7 @@ find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTup
 		*batch = batch_of(table, set, 0, (Datum) 0);
 	if (!probe.has_rows)
 		return true;
-	/* Without a limit, only find out if there is a row. */
+	/* Without a limit, only find out whether there is a row. */
 	if (!find_end(table, *batch, request->is_limited ? request->max_rows : 0, end))
 		return false;
 	end->is_all = end->is_all || !request->is_limited;
@@ -237,8 +237,8 @@ find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTup
 }
 
 /*
- * Find the batch that follows a position, and its end; the batch is null if nothing follows.  False if the indexes do
- * not show the batch.
+ * Find the batch that follows a position, and the end of this batch; the batch is null if nothing follows.  False if
+ * the batch cannot be found by the indexes.
  */
 bool
 find_next_batch(Table *table, const Row *position, const BatchRequest *request, HeapTupleHeader *batch, BatchEnd *end)
@@ -274,7 +274,7 @@ find_next_batch(Table *table, const Row *position, const BatchRequest *request, 
 /*
  * next_by_index(t feed_table, p feed_position, max_rows int, whole boolean, passes boolean, caller oid) -> found_batch
  *
- * Null if the indexes do not show the batch.
+ * Null if the batch cannot be found by the indexes.
  */
 Datum
 next_by_index(PG_FUNCTION_ARGS)

@@ -168,7 +168,7 @@ united(Numbers set, Numbers other)
 	return combine(set, other, in_either);
 }
 
-/* True if transactions can have all of these numbers */
+/* True if all numbers of a set are in the range of transaction numbers */
 bool
 are_numbers(Numbers set)
 {

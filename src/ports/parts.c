@@ -2,12 +2,13 @@
  * parts.c
  *	  Restrict queries to the partitions that have rows.
  *
- * Planning a query over 1,000 partitions takes 45 ms, even if few of them have rows
- * of a batch.  An index shows in a few microseconds whether its partition has such
- * rows.  The query names the table and not the partitions, because a reader need
- * not have privileges on partitions.  The query therefore gets a condition on the
- * partition key: a condition that is true in all partitions that have rows of the
- * batch.  The planner leaves out partitions in which the condition cannot be true.
+ * Planning a query over 1,000 partitions takes 45 ms, even if few of them have
+ * rows of a batch.  A search in an index takes a few microseconds to find out
+ * whether its partition has such rows.  The query names the table and not the
+ * partitions, because a reader need not have privileges on partitions.  The
+ * query therefore gets a condition on the partition key: a condition that is
+ * true in all partitions that have rows of the batch.  The planner prunes
+ * partitions in which the condition cannot be true.
  *
  * The condition is made from the bounds of range and list partitions, and
  * compares the first column of each partition key.  The condition need not be

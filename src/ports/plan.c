@@ -8,9 +8,9 @@
  * of the objects in the plan.  The executor checks the privileges of the caller, who may have lost them since the plan
  * was made.
  *
- * An invalid plan is made again from its text.  The names in the text may then refer to other objects.  The
- * query is therefore checked again (query.c), before and after it is planned.  As long as the proof of the
- * table is valid, the names refer to the table.
+ * An invalid plan is made again from its text.  The names in the text may then refer to other objects.  The query is
+ * therefore checked again (query.c), before and after it is planned.  As long as the proof of the table is valid, the
+ * names refer to this table.
  */
 #include "postgres.h"
 
@@ -52,8 +52,8 @@ bool
 is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {
 	/*
-	 * The text of a query for many partitions, or for a share, differs from batch to batch, because it has a
-	 * condition for the partitions that have rows, or for the share.
+	 * A query for many partitions has a condition for the partitions that have rows, and a query for a share has a
+	 * condition for the share.  The text of such a query therefore differs from batch to batch.
 	 */
 	if (table->proof->leaf_count >= MANY_LEAVES || table->is_share || !bounds_of(table, batch, bounds))
 		return false;
@@ -89,7 +89,7 @@ slot_of(Oid relation, bool is_many)
 	return oldest;
 }
 
-/* The columns by which rows are ordered, as text of a query: see known_columns() in sql/ports/table.sql */
+/* The list for ORDER BY, as text of a query: see known_columns() in sql/ports/table.sql */
 static char *
 order_of(const Reading *reading)
 {

@@ -1,6 +1,7 @@
 /*
  * probe.c
- *	  Use the indexes of a table to find out if it has rows of some transactions.
+ *	  Use the indexes of a table to find out whether it has rows of some
+ *	  transactions.
  *
  * Most polls find nothing.  Even a query that finds nothing has to be planned
  * over all partitions, which takes 75 ms for 1,000 partitions.  A descent in
@@ -134,7 +135,7 @@ leaf_has(const Table *table, Oid oid, int *last_match, Datum numbers)
 	return true;
 }
 
-/* An array that says for each leaf if it has rows of these transactions */
+/* An array with an element for each leaf: true if the leaf has rows of these transactions */
 static bool *
 leaves_with(const Table *table, Value numbers)
 {
@@ -212,9 +213,9 @@ sum_of_leaves(const Table *table, Numbers set, bool counts_old, int64 most)
 }
 
 /*
- * Find out if a table has rows of these transactions, and if it has rows with
- * numbers that no transaction has had yet.  If the table has many partitions,
- * store which of them have rows of these transactions.
+ * Find out whether a table has rows of these transactions, and whether it has
+ * rows with numbers that no transaction has had yet.  If the table has many
+ * partitions, store which of them have rows of these transactions.
  */
 ProbeResult
 probe_table(const Table *table, Value numbers)
@@ -281,8 +282,8 @@ probe_count(const Table *table, Numbers set, int64 most)
 
 /*
  * The number of rows of these transactions that the active snapshot sees in a
- * table without partitions, up to a limit; the limit if the index does not have
- * all of these rows
+ * table without partitions, up to a limit.  If the index does not contain all
+ * of these rows, the result is the limit.
  */
 int64
 count_seen(const Table *table, Numbers set, int64 most)

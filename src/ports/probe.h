@@ -1,6 +1,7 @@
 /*
  * probe.h
- *	  Use the indexes of a table to find out if it has rows of some transactions.
+ *	  Use the indexes of a table to find out whether it has rows of some
+ *	  transactions.
  */
 #ifndef INORDER_PROBE_H
 #define INORDER_PROBE_H
@@ -21,7 +22,7 @@ typedef struct BatchEnd
 	bool		has_row;
 	bool		is_all;			/* there are no more rows */
 	int64		number;			/* the transaction of the last row within the limit */
-	int64		place;			/* place of that row in its transaction; 0 if it is the last row of the transaction */
+	int64		place;			/* place of that row in its transaction; 0 for the last row of the transaction */
 	Datum		last_key;		/* text[]: the key of that row, if it is a uuid */
 } BatchEnd;
 

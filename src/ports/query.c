@@ -6,8 +6,8 @@
  * checked before the query is planned.  The query may read only the given table, the second table of a query for
  * changes, and partitions of these tables.  The query must not contain a policy.  The query may call only immutable
  * functions of the server, concat(), and feed_is_table(), the function of the extension that checks the name of the
- * table.  Therefore no view that has taken the place of the table, and no function, operator or cast made by a user,
- * runs as the caller.  Volatile functions of the server are refused because some of them run any SQL (ts_stat,
+ * table.  The caller therefore never executes a view that has replaced the table, nor a user-defined function,
+ * operator or cast.  Volatile functions of the server are refused, because some of them can execute any SQL (ts_stat,
  * query_to_xml, table_to_xml).
  */
 #include "postgres.h"
@@ -271,8 +271,8 @@ query_texts(const Table *table, const char *query, const Setting *settings, Datu
 /*
  * as_caller(t feed_table, query text, walks boolean, caller oid) -> text[]
  *
- * The role and the settings are restored after the query, as after a function
- * with SET.
+ * The role and the settings are restored after the query, as at the end of a
+ * function with SET clauses.
  */
 Datum
 as_caller(PG_FUNCTION_ARGS)

@@ -1,6 +1,7 @@
 /*
  * restored.c
- *	  State that was restored from a dump, and not accepted yet.
+ *	  State that was restored from a dump, and that feed_rebase() has not
+ *	  accepted yet.
  *
  * A dump includes the positions of feeds.  A position is the set of the transactions that were read on the dumped
  * server.  In the restored database the numbers of these transactions may still be in the future.  Feeds would skip the
@@ -10,7 +11,7 @@
  * files or tuples unchanged (VACUUM FULL, CLUSTER, REPACK, pg_upgrade, standbys, backups) keep the value.
  *
  * The guard looks up the state of its table once in a session, and forgets the result when the server invalidates the
- * table.  A row that the extension wrote here remains until feed_disable() or a DROP deletes the row, and also drops
+ * table.  A row that the extension wrote here is deleted only by feed_disable() or by a DROP command, which also drop
  * the triggers.
  *
  * On a subscriber of logical replication, the extension has not written the state of
@@ -164,9 +165,8 @@ verdict_of(Oid table)
 }
 
 /*
- * The table for which feed_enable() created a guard; partitions inherit the guard.  State of
- * a partition that inherits the guard is ignored, because no restore inserts such state, but
- * another role may have inserted it.
+ * The table for which feed_enable() created a guard; partitions inherit the guard.  If a partition inherits the guard,
+ * the state of the partition is ignored.  A restore never inserts such state, but another role may have inserted it.
  */
 static Oid
 guarded_table(Oid guard)

@@ -127,7 +127,7 @@ hides_rows(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(hidden_from(PG_GETARG_OID(0), PG_GETARG_OID(1)));
 }
 
-/* True if a stored OID still means the same role: this server stored the OID, or the role has the stored name */
+/* True if a stored OID still identifies the same role: this server stored the OID, or the role has the stored name */
 static bool
 is_right(Oid role, const char *name, const char *system)
 {

@@ -2,12 +2,12 @@
  * snapshot.c
  *	  The transactions that have ended, as a set of their numbers.
  *
- * A reader needs the rows that it has not read yet.  The simple rule "everything
- * above the last number" loses rows, because a transaction with a smaller number
- * may commit later.  The careful rule "everything below the oldest transaction in
- * progress" (the xmin of a snapshot) loses nothing, but a single open transaction
- * holds back all rows of later transactions.  A position is therefore the set of
- * the transactions that were read already:
+ * A reader needs the rows that it has not read yet.  The simple rule
+ * "everything above the last number" loses rows, because a transaction with a
+ * smaller number may commit later.  The careful rule "everything below the
+ * oldest transaction in progress" (the xmin of a snapshot) loses nothing, but a
+ * single open transaction holds back all rows of later transactions.  A
+ * position is therefore the set of the transactions that have been read:
  *
  *	  ended	 =  [0, xmax)  minus the transactions in progress
  *	  new	 =  ended  minus  position
@@ -217,7 +217,7 @@ make_commit_durable(void)
  * make_durable(keeps_commit boolean) -> boolean
  *
  * Flush the WAL of all rows that this transaction sees: at its commit, if keeps_commit is true and the transaction has
- * written; otherwise now.
+ * written; otherwise immediately.
  */
 Datum
 make_durable_here(PG_FUNCTION_ARGS)

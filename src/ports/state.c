@@ -2,14 +2,14 @@
  * state.c
  *	  Calls of the internal functions, as the owner of the extension's tables.
  *
- * All roles may call the functions of the extension, but only the owner may access
- * its tables and its internal schema.  Each call therefore becomes the owner for one
- * internal function, with only pg_catalog in the search_path.  Such a function reads
- * catalogs and the extension's tables, and evaluates nothing that a user made: no
- * row, expression or type of a user's table.  Tables of users are read in query.c,
- * with the privileges of the caller: either after the internal function has
- * returned, or by as_caller(), which becomes the caller for one query and undoes all
- * its settings.
+ * All roles may call the functions of the extension, but only the owner may
+ * access its tables and its internal schema.  Each call therefore becomes the
+ * owner for one internal function, with only pg_catalog in the search_path.
+ * Such a function reads catalogs and the extension's tables, and evaluates no
+ * row, expression or type of a user's table.  Tables of users are read in
+ * query.c, with the privileges of the caller: either after the internal
+ * function has returned, or by as_caller(), which becomes the caller for one
+ * query and undoes all its settings.
  *
  * Role and settings are not restored by PG_TRY: when an error or a cancel ends the
  * (sub)transaction, the server restores them.
@@ -275,9 +275,9 @@ static const char *const settings[][2] = {
 };
 
 /*
- * Change a setting until restore_role() is called.  A setting that already has the
- * value is skipped, because comparing takes a tenth of the time of setting.  A
- * setting that no loaded library defines is skipped, too.
+ * Change a setting until restore_role() is called.  A setting that already has
+ * the value is skipped, because comparing a value takes a tenth of the time of
+ * setting it.  A setting that no loaded library defines is skipped, too.
  */
 static void
 pin(const char *name, const char *value)
@@ -308,9 +308,10 @@ become_owner(void)
  * the statement changes are restored.
  *
  * The statement may run code of the table's owner, who perhaps installed the
- * extension.  Our lock keeps other sessions from dropping the extension, but
- * not this session.  After such a drop, names would refer to objects that the
- * code has created.  restore_role() therefore checks that the extension exists.
+ * extension.  Our lock prevents other sessions, but not this session, from
+ * dropping the extension.  After such a drop, names would refer to objects that
+ * the code has created.  restore_role() therefore checks that the extension
+ * exists.
  */
 SavedRole
 become_caller(Oid caller)
@@ -366,7 +367,7 @@ is_internal(const ErrorData *error)
 
 /*
  * Call an internal function.  Errors of the function are reported without their
- * context.  The context would name internal functions, and no statement of the
+ * context.  The context would show internal functions, and no statement of the
  * user.
  */
 Datum
@@ -432,9 +433,9 @@ owner_error(const char *name, int count, const Value *arguments)
 }
 
 /*
- * The lock of a feed: an object lock whose class is a table of the extension.  SQL commands cannot take this lock, in
- * contrast to an advisory lock.  Only a role whose privileges were checked can therefore hold the lock.  The lock
- * writes nothing, in contrast to a row lock.
+ * The lock of a feed: an object lock whose class is a table of the extension.  Unlike an advisory lock, this lock
+ * cannot be taken by SQL commands, and only a role whose privileges were checked can hold it.  Unlike a row lock, this
+ * lock writes nothing.
  */
 static LOCKTAG
 feed_tag(Oid feed)

@@ -51,7 +51,7 @@ typedef struct Parts
 {
 	MemoryContext memory;		/* null while nothing is known */
 	Datum		numbers;		/* int8multirange: the transactions */
-	char	   *condition;		/* all rows of these partitions satisfy the condition; null to read all partitions */
+	char	   *condition;		/* condition that all rows of these partitions satisfy; null to read all partitions */
 } Parts;
 
 /* A table with its partitions, as they were proved */

@@ -3,8 +3,8 @@
  *	  Proofs about a table, made before a read and checked again after the read.
  *
  * A batch is complete only if no row bypassed the guard, and no row is outside the tables that are read.  Before a
- * read the table and all of its partitions are therefore locked.  Each table that holds rows must have the guard, must
- * generate its transaction numbers as before, and must have an index that finds the rows (sql/ports/proof.sql).  The
+ * read the table and all of its partitions are therefore locked.  Each table that holds rows must have the guard, an
+ * unchanged expression for its transaction numbers, and an index that finds the rows (sql/ports/proof.sql).  The
  * snapshot must see the files and partitions that are read (files.c).  After the read the partitions must still be the
  * same, because the locks of a reader do not keep other sessions from attaching a partition.
  *
@@ -334,7 +334,7 @@ store_tree(TableProof *proof, List *tree)
 	qsort(proof->tree, proof->tree_count, sizeof(Oid), oid_cmp);
 }
 
-/* Lock the whole tree of a table, and prove the table by the present catalog */
+/* Lock the whole tree of a table, and prove the table by the current catalog */
 static TableProof
 make_proof(const Table *table)
 {
@@ -366,7 +366,7 @@ copy_of(const void *from, Size size)
 }
 
 /*
- * True if a proof also matches the present catalog.  The members in the proof were
+ * True if a proof matches the current catalog.  The members in the proof were
  * read in this transaction's snapshot, which may be older than the catalog.  In
  * parallel mode the catalog cannot be compared, and the result is false.
  */

@@ -34,8 +34,9 @@ table_ref_in(PG_FUNCTION_ARGS)
 	char	   *name = PG_GETARG_CSTRING(0);
 
 	/*
-	 * regclass writes a number, or "-", for a table that was dropped or never
-	 * existed.  In this database the number may belong to another table.
+	 * The output function of regclass writes a number, or "-", for a table that
+	 * was dropped or never existed.  In this database the number may belong to
+	 * another table.
 	 */
 	if (name[strspn(name, "0123456789")] == '\0' || strcmp(name, "-") == 0)
 		PG_RETURN_OID(InvalidOid);

@@ -1,6 +1,6 @@
 /*
  * version.c
- *	  Check that this library and the SQL of the extension fit together.
+ *	  Check that this library and the SQL of the extension are compatible.
  *
  * Library and SQL are replaced at different times.  A package brings a new library,
  * which each new session loads, days before somebody runs ALTER EXTENSION UPDATE;
@@ -9,12 +9,11 @@
  * of all earlier releases: a new library never removes a function, and never
  * changes the arguments of a function.
  *
- * The state that the library reads, and the internal functions that it calls, are an interface with
- * numbered versions.  The labels of the type interface_version are the versions that the SQL serves; the
- * library requires one of these versions.  A release has a new version of the interface only if it must
- * change the interface.  Calls that need the state are then refused until library and SQL fit again.
- * Writers are not stopped, because keys and the guard depend on no part of the interface that may
- * change.
+ * The state that the library reads, and the internal functions that it calls, are an interface with numbered versions.
+ * The labels of the type interface_version are the versions that the SQL serves; the library requires one of these
+ * versions.  A release has a new version of the interface only if it must change the interface.  Calls that need the
+ * state are then refused until library and SQL are compatible again.  Writers are not stopped, because keys and the
+ * guard depend on no part of the interface that may change.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * version.h
- *	  Check that this library and the SQL of the extension fit together.
+ *	  Check that this library and the SQL of the extension are compatible.
  */
 #ifndef INORDER_VERSION_H
 #define INORDER_VERSION_H

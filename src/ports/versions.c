@@ -37,7 +37,7 @@ typedef struct Versions
 {
 	int			count;
 	Datum		numbers[VERSIONS_MAX];
-	bool		is_placed;		/* each version includes the place of its row */
+	bool		is_placed;		/* each version includes the ctid of its row */
 	bool		is_own;			/* the guard is not inherited */
 } Versions;
 
@@ -95,8 +95,8 @@ is_generated(Oid relation, AttrNumber column)
 /*
  * Append the version of a trigger, if the trigger belongs to the guard.  Triggers come in the order of their names.
  * The first trigger of the guard names the column with the number.  If this column is generated, its attribute number
- * is stored in *column.  The trigger for TRUNCATE is left out where the guard is inherited, because a partition has
- * such a trigger only if it was attached when feed_enable() was called.
+ * is stored in *column.  The trigger for TRUNCATE is left out if the guard is inherited, because a partition has such
+ * a trigger only if it was attached when feed_enable() was called.
  */
 static void
 note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *column)

@@ -17,11 +17,11 @@
  * check.  The pause is at most 100 ms, because the first check of a session,
  * which has to plan its queries, is expensive.
  *
- * Under load the next row comes soon.  Both pauses, between readings and between
- * checks, are therefore shorter at the beginning of a call.  The pause between
- * readings of the counter is at most a quarter of the time waited so far, and the
- * pause between checks is at most as long as this time.  Each pause is at least 1
- * ms.
+ * On a busy table the next row comes soon.  Both pauses, between readings and
+ * between checks, are therefore shorter at the beginning of a call.  The pause
+ * between readings of the counter is at most a quarter of the time waited so
+ * far, and the pause between checks is at most the time waited so far.  Each
+ * pause is at least 1 ms.
  *
  * Times are measured by a monotonic clock.
  */

@@ -100,9 +100,9 @@ v1_checked_arg(FunctionCallInfo fcinfo)
 }
 
 /*
- * Return a bound from a function.  The bound above all values is not a UUID.
- * Calls that the planner has created return this bound; other calls raise an
- * error.
+ * Return a bound from a function.  The bound above all values is not a UUID.  A
+ * call that the planner has created returns this bound, and any other call
+ * raises an error.
  */
 static Datum
 v1_bound_datum(FunctionCallInfo fcinfo, TimestampTz us)
@@ -242,7 +242,7 @@ words_below(UuidWords a, UuidWords b)
 
 typedef UuidWords (*BoundOf) (TimestampTz us);
 
-/* Compare a key with a microsecond: -1 if the key is earlier, 0 if it is of this microsecond, 1 if it is later */
+/* Compare a key with a microsecond: -1 if the key is earlier, 0 if it is in the microsecond, 1 if it is later */
 static inline int
 compare_time(UuidWords key, TimestampTz us, BoundOf bound)
 {

@@ -19,11 +19,11 @@
  *
  * Since the bounds are functions of t, t may also be a parameter or now().
  *
- * A uuid may be of a version that carries no time.  The functions of the operators refuse such a key.  The rewritten
+ * A uuid may have a version that contains no time.  The functions of the operators refuse such a key.  The rewritten
  * form calls uuid_v7_checked(id, t) in addition to the bounds.  This check has a higher cost than the comparisons with
- * the bounds, and needs the same columns.  Every kind of scan and join therefore evaluates the check last, and only for
- * rows that satisfy the comparisons.  Keys without a time that do not satisfy the comparisons are not noticed.  For a
- * column whose default makes such keys, the comparison is therefore always refused.
+ * the bounds, and needs the same columns.  Every kind of scan and join therefore evaluates the check last, and only
+ * for rows that satisfy the comparisons.  A key that has no time and does not satisfy the comparisons is not noticed.
+ * If the default of a column generates keys without a time, the comparison is therefore always refused.
  */
 #include "postgres.h"
 

@@ -182,8 +182,8 @@ uuid_v1_get_epoch(PG_FUNCTION_ARGS)
 	int64		ticks = (int64) uuid_load(PG_GETARG_UUID_P(0)).high - V1_UNIX_EPOCH_US * V1_TICKS_PER_US;
 
 	/*
-	 * Seconds and fraction are converted separately.  A number of ticks may have more digits than a double can
-	 * represent, and would be rounded twice.
+	 * Seconds and fraction are converted separately, because the number of ticks may have more digits than a double
+	 * can represent, and would be rounded twice.
 	 */
 	PG_RETURN_FLOAT8((double) (ticks / V1_TICKS_PER_SECOND) +
 					 (double) (ticks % V1_TICKS_PER_SECOND) / (double) V1_TICKS_PER_SECOND);
