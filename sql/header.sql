@@ -12,7 +12,7 @@ CREATE SCHEMA inorder_internal;
 COMMENT ON SCHEMA inorder_internal IS
 'State and internal functions of the extension inorder, which may change in any version.';
 
--- This schema contains functions that are called from outside the extension: the queries that reader_batch_query()
+-- This schema contains functions that are called from outside the extension. The queries that reader_batch_query()
 -- returns call feed_is_table(), and the tool calls functions with an argument of type anyelement. In the schema of
 -- public functions, another role might create a function that matches the arguments better. In this schema only a
 -- superuser can create objects. Since the schema contains no state, every role has USAGE.
@@ -30,6 +30,6 @@ CREATE FUNCTION inorder_internal.check_library() RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 SELECT inorder_internal.check_library();
 
--- Versions of the interface between library and SQL that this SQL serves (version.c). A library that needs another
+-- Versions of the interface between library and SQL that this SQL supports (version.c). A library that needs another
 -- version refuses calls that need the state.
 CREATE TYPE inorder_internal.interface_version AS ENUM ('1');

@@ -1,8 +1,8 @@
 -- Privileges on the objects of the internal schema. This file comes last.
 
 -- The privileges for pg_dump and pg_restore are granted to the role that owns the extension, and to the owner of the
--- database. @extowner@ is not used, because it is the role that runs the script, and an update may be run by another
--- role.
+-- database. @extowner@ is not used, because it is the role that executes the script, and an update may be executed by
+-- another role.
 --
 -- COPY FROM evaluates CHECK constraints, input functions and generation expressions as the role that restores. Only
 -- generation expressions need the privilege EXECUTE.
@@ -24,8 +24,8 @@ END $$;
 GRANT USAGE ON SCHEMA inorder_text TO PUBLIC;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA inorder_text TO PUBLIC;
 
--- Functions that public functions and the views call. These functions return only what the catalog shows to every role,
--- and feeds and batches that the caller may see.
+-- Functions that public functions and the views call. These functions return only information that the catalog shows
+-- to every role, and feeds and batches that the caller may see.
 GRANT EXECUTE ON FUNCTION inorder_internal.time_steps(timestamptz, timestamptz, interval) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.tree(regclass) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.next_transaction(bigint) TO PUBLIC;
@@ -94,9 +94,9 @@ ALTER TABLE inorder_internal.feed_state DROP CONSTRAINT feed_state_check, ADD CH
 
 -- Reset the search_path of functions that only the owner can execute, and to which only other functions refer. These
 -- functions are called only after become_owner() has set the search_path (state.c). Setting the search_path again in
--- each function took a tenth of the time of a call. (In the SQL edition callers can execute all functions, with any
--- search_path. PL/pgSQL resolves the types of variables once per session, perhaps when a function of another role makes
--- the call.)
+-- each function took 10 % of the time of a call. (In the SQL edition callers can execute all functions, with any
+-- search_path. PL/pgSQL resolves the types of variables once per session, perhaps when a function of another role
+-- makes the call.)
 DO $$
 DECLARE
     function regprocedure;

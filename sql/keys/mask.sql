@@ -1,4 +1,4 @@
--- Masks: a mask stands for a key outside the database, and shows neither the order nor the time of keys.
+-- Masks. A mask replaces a key outside the database, and reveals neither the order nor the time of keys.
 
 CREATE FUNCTION @extschema@.uuid_mask(id uuid, key bytea, version int DEFAULT 7) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

@@ -1,7 +1,7 @@
 -- The commit of a transaction that gives a batch to a worker must flush the WAL: a crash then cannot undo the
--- transaction. A deferred trigger ensures this. A setting that is made before the commit would not be enough. If the
--- call is made by a function with a clause SET synchronous_commit, the end of that function restores the previous
--- value. A cursor WITH HOLD would need no trigger, but a transaction with such a cursor cannot be prepared.
+-- transaction. A deferred trigger ensures this. A setting that is made before the commit would not be enough: if the
+-- caller is a function with a clause SET synchronous_commit, the end of this function restores the previous value. A
+-- cursor WITH HOLD would need no trigger, but a transaction with such a cursor cannot be prepared.
 CREATE FUNCTION inorder_internal.keep_commit() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -9,8 +9,8 @@ DECLARE
 BEGIN
     GET DIAGNOSTICS context = PG_CONTEXT;
     IF strpos(context, chr(10)) > 0 THEN
-        -- SET CONSTRAINTS was executed in a function, whose end may undo settings that are made while the function
-        -- runs.
+        -- SET CONSTRAINTS was executed in a function. The end of this function may undo settings that are made while
+        -- the function runs.
         PERFORM inorder_internal.force_commit();
     ELSIF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'local', true);
@@ -57,7 +57,7 @@ DECLARE
     line pg_catalog.record;
     plan pg_catalog.jsonb;
 BEGIN
-    -- The statement is planned with the search_path of the caller, for which it is written. The loop opens a cursor,
+    -- The statement is written for the search_path of the caller, and is planned with it. The loop opens a cursor,
     -- which refuses several statements before it executes the first.
     FOR line IN EXECUTE 'EXPLAIN (FORMAT JSON) ' OPERATOR(pg_catalog.||) statement USING row_type LOOP
         plan := pg_catalog.to_jsonb(line);
@@ -134,8 +134,8 @@ BEGIN ATOMIC
 END;
 ---- feed_read: plpgsql keys
 BEGIN
-    -- The position would move over rows that the caller does not fetch, and this function cannot know what the caller
-    -- fetches.
+    -- The position would move over rows that the caller does not fetch, and this function cannot find out which rows
+    -- the caller fetches.
     RAISE 'the SQL edition has no feed_read' USING ERRCODE = 'feature_not_supported',
           HINT = 'Call feed_apply(name, statement, max_rows), or feed_take_batch(), feed_batch_rows() and feed_finish_batch() '
                  'in one transaction.';

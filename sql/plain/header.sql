@@ -18,7 +18,8 @@ BEGIN
         RAISE 'inorder needs PostgreSQL 15 or later, not %', current_setting('server_version')
         USING ERRCODE = 'feature_not_supported';
     END IF;
-    -- The list has all names that this file uses, among them the names of functions, tables and views of the server.
+    -- The list contains all names that this file uses. Some of them are names of functions, tables and views of the
+    -- server.
     SELECT string_agg(u.name, ', ' ORDER BY u.name) INTO missing
     FROM unnest('{@names@}'::name[]) AS u(name)
     WHERE EXISTS (SELECT FROM pg_proc AS p WHERE p.proname = u.name AND p.pronamespace = 'pg_catalog'::regnamespace
@@ -50,7 +51,7 @@ CREATE FUNCTION inorder_internal.sql_edition() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '@version@'::text;
 
--- The type with which the state refers to tables. A dump contains the name of the table. If there is no such table in
--- the restored database, restoring the row is an error.
+-- The type of the columns in which the state refers to tables. A dump contains the name of the table. If there is no
+-- such table in the restored database, restoring the row causes an error.
 CREATE DOMAIN inorder_internal.table_ref AS regclass;
 COMMENT ON DOMAIN inorder_internal.table_ref IS 'Internal type: a table by its OID, in a dump by its name.';

@@ -1,7 +1,7 @@
 ---- lock_feed: plpgsql keys
 BEGIN
-    -- The lock is a row lock, which only admitted roles can take. Any role could take an advisory lock. A row lock
-    -- writes WAL, and is therefore taken only when there is something to write.
+    -- The lock is a row lock, which only admitted roles can take. An advisory lock could be taken by any role. A row
+    -- lock writes WAL, and is therefore taken only if the state will also be written.
     PERFORM FROM inorder_internal.feed_state AS s WHERE s.feed = lock_feed.feed ORDER BY s.seq DESC LIMIT 1
     FOR NO KEY UPDATE;
 END
@@ -18,7 +18,7 @@ BEGIN
                    AND (EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                                 WHERE b.feed = k.id AND b.dead_since IS NULL AND b.written_here
                                   AND b.number >= coalesce(s.first_batch, -9223372036854775808))
-                        -- In the order of a column, no batch may overtake a dead batch.
+                        -- If the feed is ordered by a column, no batch may overtake a dead batch.
                         OR (s.position).ordering.column_name IS NOT NULL
                            AND EXISTS (SELECT FROM inorder_internal.worker_batch AS b
                                        WHERE b.feed = k.id AND b.dead_since IS NOT NULL AND b.written_here)),
@@ -35,7 +35,7 @@ BEGIN
         INTO f
         FROM inorder_internal.feed AS k
         LEFT JOIN inorder_internal.feed_table AS t ON t.relation::oid = view_feed.relation
-        -- The columns are listed instead of n.*: each column takes a thousandth of the time of a read.
+        -- The needed columns are listed instead of n.*, because each column takes a thousandth of the time of a read.
         CROSS JOIN LATERAL (SELECT n.position, n.first_batch, n.polled, n.caught_up_at, n.written_here
                             FROM inorder_internal.feed_state AS n
                             WHERE n.feed = view_feed.feed ORDER BY n.seq DESC LIMIT 1) AS s

@@ -1,7 +1,7 @@
 -- Logging changes without C: each table has a function in PL/pgSQL that writes its log. The function has the name and
--- schema of the log, and runs as the role that changes rows. Every role may therefore insert into the log, as far as
--- the triggers of the log allow it. An additional key does no harm to a copy, and a marker makes the copy read the
--- whole table.
+-- schema of the log, and runs as the role that changes rows. Every role therefore has the privilege to insert into the
+-- log, and the triggers of the log check each row. An additional key is harmless for a copy, and a marker makes the
+-- copy read the whole table.
 
 -- The trigger function for rows of a log. The trigger with this function also marks the log: the arguments are the OID
 -- and the fingerprint of the logged table (mark_statements()).
@@ -43,9 +43,9 @@ BEGIN
             WHERE c.oid = log AND c.relkind IN ('r', 'p'));
 END $$;
 
--- The body of the function that writes a log, for the present state of the table. The function runs with the
--- search_path of the caller, and must not depend on this search_path. Columns of the rows are not qualified by a table,
--- because a qualified name may also mean a function.
+-- The body of the function that writes a log, for the current columns of the table. The function runs with the
+-- search_path of the caller, and must not depend on this search_path. Columns of the rows are not qualified with a
+-- table name, because a qualified name may also refer to a function.
 CREATE FUNCTION inorder_internal.logging_body(relation regclass, log regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

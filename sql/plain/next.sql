@@ -7,9 +7,9 @@ DECLARE
     newest bigint;
     probe text;
 BEGIN
-    -- Most searches find nothing. If the table has no rows from the first transaction of the batch on, the batch has no
-    -- rows, and the table has no numbers that this server has not reached. In most other searches the newest row is in
-    -- the batch.
+    -- Most searches find nothing. If no row of the table has the number of the first transaction of the batch or a
+    -- higher number, the batch has no rows, and the table has no numbers that this server has not reached. In most
+    -- other searches the newest row is in the batch.
     IF NOT inorder_internal.differ(p.members, b.members) THEN
         newest := inorder_internal.find_number(t, format(
             'SELECT %s FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s ORDER BY e.%3$I DESC LIMIT 1',

@@ -1,7 +1,7 @@
--- Bodies for the functions of sql/ports/ports.sql that are in C in the extension. In this edition only queries can use
--- an index. These functions also replace table_proof.c and files.c: the proof of a table is read from the catalog, in
--- the snapshot in which rows are searched, under locks on the table and all of its partitions. The proof is not kept:
--- each read makes the proof again.
+-- Bodies for the functions of sql/ports/ports.sql that are written in C in the extension. In this edition only queries
+-- can use an index. These functions also replace table_proof.c and files.c: the proof of a table is read from the
+-- catalog, in the snapshot in which rows are searched, under locks on the table and all of its partitions. The proof
+-- is not kept: each read makes the proof again.
 
 ---- lock_table: plpgsql VOLATILE keys
 BEGIN
@@ -10,8 +10,8 @@ BEGIN
 END
 ---- proved_members: plpgsql STABLE keys
 BEGIN
-    -- The partitions are checked first, because the catalog shows some properties of partitions as they are now, not as
-    -- the snapshot sees them.
+    -- The partitions are checked first, because the catalog shows the current values of some properties of partitions,
+    -- and not the values in the snapshot.
     IF NOT inorder_internal.is_plain(t.relation) THEN
         PERFORM inorder_internal.seen_members(t.relation, NULL);
     END IF;
@@ -25,7 +25,8 @@ DECLARE
     rewritten regclass;
     not_seen CONSTANT text := 'The snapshot does not see the current files and partitions of the table.';
 BEGIN
-    -- In the most frequent case, the table has neither partitions nor children, and the snapshot sees the present file.
+    -- In the most frequent case, the table has neither partitions nor children, and the snapshot sees the current
+    -- file.
     IF EXISTS (SELECT FROM pg_class AS c
                WHERE c.oid = relation AND c.relkind = 'r' AND NOT c.relhassubclass
                  AND c.relfilenode = pg_relation_filenode(c.oid)
@@ -91,7 +92,7 @@ RETURN NULL::text;
 BEGIN
     -- The constraint is used only if the partition keys of all tables above the partition are plain columns of server
     -- types. Otherwise functions of the owner would be executed, or a type would be named in a schema for which the
-    -- reader may lack USAGE. The query reads the present keys, as the function below does. These keys cannot change
+    -- reader may lack USAGE. The query reads the current keys, as the function below does. These keys cannot change
     -- while the table is locked. A key that the snapshot does not see counts as unsuitable.
     IF EXISTS (SELECT FROM pg_partition_ancestors(member) AS p(relid)
                LEFT JOIN pg_partitioned_table AS k ON k.partrelid = p.relid
@@ -166,9 +167,9 @@ DECLARE
     at_once boolean := current_setting('server_version_num')::int >= 170000;
 BEGIN
     -- If the transaction gives a batch to a worker, its commit flushes the WAL, by the trigger keep_commit. Otherwise
-    -- the WAL is flushed at once or, before version 17, by the commit. A transaction needs a second flush only if the
-    -- first flush was made at once, and later snapshots may see more transactions. The setting inorder.durable is the
-    -- start time of the transaction that has flushed.
+    -- the WAL is flushed immediately or, before PostgreSQL 17, by the commit. A transaction needs a second flush only
+    -- if the first flush was made immediately, and later snapshots may see more transactions. The setting
+    -- inorder.durable is the start time of the transaction that has flushed.
     IF keeps_commit OR pg_is_in_recovery()
        OR current_setting('inorder.durable', true) = now()::text
           AND NOT (at_once AND current_setting('transaction_isolation') = 'read committed') THEN
@@ -207,7 +208,7 @@ END
 BEGIN
     -- Privileges on the table suffice for this lock.
     EXECUTE format('LOCK TABLE %s IN %s MODE', relation, mode);
-    -- LOCK TABLE finds the table by name, and the name may have referred to another table at that time.
+    -- LOCK TABLE finds the table by name. At the time of the command, the name may have referred to another table.
     IF NOT EXISTS (SELECT FROM pg_locks AS l
                    WHERE l.pid = pg_backend_pid() AND l.relation = lock_tree.relation AND l.granted
                      AND l.mode = replace(initcap(lock_tree.mode), ' ', '') || 'Lock') THEN
@@ -224,7 +225,7 @@ BEGIN
     END LOOP;
 END
 ---- expect_origin: sql IMMUTABLE
--- This edition does not read on a standby, which could be promoted meanwhile.
+-- This edition does not read on a standby. A promotion during the call is therefore not possible.
 BEGIN ATOMIC
 END;
 ---- passes_empty_batches: sql IMMUTABLE

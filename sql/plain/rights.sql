@@ -2,9 +2,9 @@
 --
 -- Each function runs with the privileges of its caller, and no code of a third party runs as the role that installed
 -- inorder. feed_admit() grants the privileges that a role needs. Roles that are admitted can write all of the state,
--- and must trust each other. Other roles, and PUBLIC, have no privileges on objects of inorder.
+-- and therefore must trust each other. Other roles, and PUBLIC, have no privileges on objects of inorder.
 
--- The objects of inorder, as GRANT names them, and the privileges that a role needs to use each of them.
+-- The objects of inorder, in the notation of GRANT, and the privileges that a role needs to use each of them.
 CREATE FUNCTION inorder_internal.own_objects() RETURNS TABLE (
     kind text, name text, needed text, object oid, owner oid, acl aclitem[]
 )
@@ -55,8 +55,8 @@ BEGIN ATOMIC
     SELECT c.id FROM called AS c;
 END;
 
--- Give a role the privileges to use everything or only to write into tables, or no privileges. The role is given as
--- GRANT names it.
+-- Grant a role the privileges to use everything or only to write into tables, or revoke all privileges. The role is in
+-- the notation of GRANT.
 CREATE FUNCTION inorder_internal.set_rights(role text, uses boolean, writes boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -93,8 +93,8 @@ BEGIN
               DETAIL = format('Only role %s, which installed inorder, and its members may admit and dismiss roles.',
                               installer);
     ELSIF role <> installer THEN
-        -- Two sessions that granted or revoked at the same time would change the same rows of the catalog, which is an
-        -- error.
+        -- If two sessions granted or revoked privileges at the same time, they would change the same catalog rows,
+        -- which is an error.
         LOCK TABLE inorder_internal.upgrade_mark IN SHARE UPDATE EXCLUSIVE MODE;
         PERFORM inorder_internal.set_rights(quote_ident(pg_get_userbyid(role)), uses, writes);
     END IF;

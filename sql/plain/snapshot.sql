@@ -1,13 +1,13 @@
--- Transactions, as far as SQL shows them.
+-- Functions about transactions, as far as SQL provides the information.
 
 -- Make the commit of this transaction flush the WAL, even if synchronous_commit is changed before the commit, for
 -- example by a function that is still running. The transaction cannot be prepared.
 CREATE FUNCTION inorder_internal.force_commit() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- The server runs the query of a cursor WITH HOLD at the commit, when all functions of the caller have ended, and
-    -- none of them can undo the setting. The cursor remains after the transaction. The text of the cursor therefore
-    -- contains the id of the transaction.
+    -- The server executes the query of a cursor WITH HOLD at the commit. All functions of the caller have then ended,
+    -- and cannot undo the setting. The cursor remains after the transaction. The text of the cursor therefore contains
+    -- the id of the transaction.
     query text := format($_$DECLARE inorder_commit NO SCROLL CURSOR WITH HOLD FOR
                             SELECT pg_catalog.set_config('synchronous_commit', 'local', true)
                             WHERE pg_catalog.current_setting('synchronous_commit') OPERATOR(pg_catalog.=) 'off' -- %s$_$,
@@ -35,7 +35,7 @@ END
 ---- ended_transactions: plpgsql keys
 DECLARE
     s pg_snapshot := pg_current_snapshot();
-    -- The transaction itself is in progress, though its snapshot does not list it.
+    -- The current transaction is in progress, although its snapshot does not list it.
     own xid8 := pg_current_xact_id_if_assigned();
     result int8multirange;
 BEGIN

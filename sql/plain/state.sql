@@ -1,5 +1,5 @@
--- The role whose privileges are checked: that of SET ROLE, or the owner of a SECURITY DEFINER function that makes the
--- call.
+-- The role whose privileges are checked: the role that SET ROLE has set, or the owner of a SECURITY DEFINER function
+-- that makes the call.
 CREATE FUNCTION inorder_internal.caller() RETURNS oid
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN quote_ident(current_user)::regrole::oid;
@@ -16,8 +16,8 @@ END
 ---- owns: plpgsql keys
 BEGIN
     -- The snapshot may see two rows: an older version, and a version that this transaction wrote after another
-    -- transaction had changed the row. The owner in an older version may no longer own the table. The present privilege
-    -- is therefore checked, too, since an owner has each privilege with grant option.
+    -- transaction had changed the row. The owner in an older version may no longer own the table. The current
+    -- privilege is therefore also checked; an owner has each privilege with grant option.
     RETURN coalesce((SELECT bool_and(pg_has_role(caller, c.relowner, 'USAGE')
                                      AND has_table_privilege(caller, c.oid, 'SELECT WITH GRANT OPTION'))
                      FROM pg_class AS c WHERE c.oid = relation), false);

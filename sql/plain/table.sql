@@ -27,11 +27,11 @@ BEGIN
 END
 ---- later_trigger: plpgsql
 BEGIN
-    -- Since the guard fires when the row has been stored, no trigger can change the row later.
+    -- The guard is an AFTER trigger, and no trigger can change the row after it was stored.
     RETURN NULL;
 END
 ---- guard_definitions: sql
--- A generated column needs no check of its number, but the columns are listed all the same.
+-- For a generated column the number is not checked, but the trigger still names the columns.
 BEGIN ATOMIC
     SELECT d.name, d.definition
     FROM (SELECT quote_ident((inorder_internal.known_columns(t))[1]) AS key,

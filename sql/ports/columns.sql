@@ -1,7 +1,7 @@
 -- Functions that help to create additional tables, triggers and functions for a table, return the versions of its
 -- catalog rows, and check whether a role may write into the table.
 
--- A type, with the modifier and the collation of a column, as text of a statement.
+-- A type with the modifier and the collation of a column, as text for a statement.
 CREATE FUNCTION inorder_internal.column_definition(a pg_attribute, type oid) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(format_type(type, (a).atttypmod),
@@ -15,16 +15,15 @@ RETURN format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L'::
               CASE WHEN to_regprocedure(function || '()'::text) IS NOT NULL THEN 'OR REPLACE'::text ELSE ''::text END,
               function, body);
 
--- A name for a column that no other column has.
+-- A column name that is not used by another column.
 CREATE FUNCTION inorder_internal.name_beside(wanted name, taken name[]) RETURNS name
 LANGUAGE sql IMMUTABLE
 RETURN (SELECT concat(wanted, repeat('_'::text, n))::name FROM generate_series(0, cardinality(taken)) AS n
         WHERE concat(wanted, repeat('_'::text, n))::name <> ALL (taken) ORDER BY n LIMIT 1);
 
--- A hash of the versions of catalog rows about some tables: of the rows for the given columns (for all columns if
--- "columns" is null), for the triggers whose names have a prefix, and for the attachment to a parent. A change of
--- statistics or of the name of a table does not change the result. A sum of hashes takes less time than a hash of
--- sorted texts.
+-- A hash of the versions of catalog rows of some tables. It includes the rows of the given columns (of all columns if
+-- "columns" is null), of the triggers whose names have a prefix, and of the attachments to a parent. It does not
+-- include statistics and the names of tables. A sum of hashes takes less time than a hash of sorted texts.
 CREATE FUNCTION inorder_internal.versions(members oid[], columns name[], prefix name) RETURNS numeric
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -32,9 +31,9 @@ BEGIN
                 SELECT hash_record_extended(ROW(m.oid, a.attnum, a.xmin), 0) FROM pg_attribute AS a
                 WHERE a.attrelid = m.oid AND a.attnum > 0 AND (columns IS NULL OR a.attname = ANY (columns))
                 UNION ALL
-                -- The transaction that creates a trigger may change it again, but only before the version is stored.
-                -- cmin is not used: its field in the row also holds cmax, which remains when a transaction that changes
-                -- the row rolls back.
+                -- The transaction that creates a trigger may change the trigger again, but only before the version is
+                -- stored. cmin is not used, because its field in the row also holds cmax, which remains when a
+                -- transaction that changes the row is rolled back.
                 SELECT hash_record_extended(ROW(m.oid, g.tgname, g.tgenabled, g.tgfoid, g.xmin), 0)
                 FROM pg_trigger AS g
                 WHERE g.tgrelid = m.oid AND g.tgname >= prefix AND g.tgname < concat(prefix, '~')::name
@@ -75,8 +74,7 @@ BEGIN
                 WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = r.oid
                   AND d.classid = 'pg_rewrite'::regclass
                   AND pg_relation_is_updatable(v.oid, true) <> 0
-                  -- A view that runs with the privileges of its callers (security_invoker) gives them no other
-                  -- privileges.
+                  -- A view with security_invoker uses the privileges of the caller, and adds no privileges.
                   AND NOT EXISTS (SELECT FROM pg_options_to_table(v.reloptions) AS o
                                   WHERE o.option_name = 'security_invoker' AND o.option_value::boolean)
                   AND (has_table_privilege(v.relowner, r.oid, r.wanted)

@@ -1,8 +1,8 @@
 -- The guard: the trigger that keeps a table readable (guard.c), and the check that a table has the guard.
 
 -- The trigger function is in the public schema, because triggers on users' tables, and dumps of these tables, refer to
--- it. While session_replication_role is replica, the trigger refuses nothing until the table is enabled or accepted on
--- this server.
+-- it. While session_replication_role is replica, the trigger accepts all rows until the table is enabled or accepted
+-- on this server.
 CREATE FUNCTION @extschema@.feed_guard() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.feed_guard() IS
@@ -32,7 +32,7 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'The trigger may give a row the number of a transaction that readers have already read.',
           HINT = (WITH RECURSIVE above AS (
-                      -- The trigger of a partition is renamed together with the trigger from which it was copied.
+                      -- The trigger of a partition is renamed together with the trigger of the parent.
                       SELECT g.tgrelid, g.tgparentid FROM pg_trigger AS g
                       WHERE g.tgrelid = relation AND g.tgname = say_later_trigger.name::name
                       UNION ALL
@@ -73,7 +73,7 @@ BEGIN
           SCHEMA = c.schema, TABLE = c.relname, COLUMN = key_column;
 END $$;
 
--- Text of a HINT: how to follow the table although its rows are deleted or changed. Null for a log of changes.
+-- Text of a HINT that explains how to follow a table whose rows are deleted or changed. Null for a log of changes.
 CREATE FUNCTION inorder_internal.way_to_change(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

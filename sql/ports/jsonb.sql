@@ -1,9 +1,9 @@
 -- Positions and batches as jsonb, and as the text of that jsonb. Readers keep positions and batches in these forms.
 --
 -- The members of an object are the attributes of the type. A later version may add an attribute. Objects that an
--- earlier version has stored lack that attribute, and have a lower format. Missing members are therefore null. Unknown
--- members are an error, because otherwise a batch could be read as a position, or an object of a later version could be
--- misread. The server's text form of a composite type has no names, and would fit only one version.
+-- earlier version has stored lack such an attribute, and have a lower format. Missing members are therefore null.
+-- Unknown members are an error, because otherwise a batch could be read as a position, or an object of a later version
+-- could be misread. The server's text form of a composite type has no names, and would fit only one version.
 
 CREATE FUNCTION inorder_internal.feed_to_jsonb(at_position @extschema@.feed_position) RETURNS jsonb
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
@@ -13,8 +13,8 @@ CREATE FUNCTION inorder_internal.feed_to_jsonb(batch @extschema@.feed_batch) RET
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN to_jsonb(batch);
 
--- A position or batch from an object, in the format that this version writes. "nothing" is a null of the result type. A
--- later version will convert objects of lower formats here.
+-- Convert an object to a position or batch, in the format that this version writes. "nothing" is a null of the result
+-- type. A later version will convert objects of lower formats here.
 CREATE FUNCTION inorder_internal.of_jsonb(nothing anyelement, value jsonb, known_format int) RETURNS anyelement
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -29,7 +29,7 @@ BEGIN
               DETAIL = 'The value must be an object as the cast to jsonb writes it, with the member "transactions".';
     END IF;
     written := to_jsonb(jsonb_populate_record(nothing, value));
-    -- Nested objects have members, too.
+    -- Nested objects also have members.
     FOREACH path IN ARRAY '{$, $.ordering, $.members[*]}'::jsonpath[] LOOP
         known_members := jsonb_path_query_first(written, path);
         unknown_members := (
@@ -103,8 +103,8 @@ COMMENT ON CAST (jsonb AS @extschema@.feed_batch) IS
 
 -- Positions and batches in the state
 
--- Convert positions and batches of lower formats to the present format: in the rows that the extension wrote on this
--- server if are_written is true, otherwise in the restored rows.
+-- Convert positions and batches of lower formats to the current format. If are_written is true, the rows that the
+-- extension wrote on this server are converted, otherwise the restored rows.
 CREATE FUNCTION inorder_internal.rewrite_state(caller oid, are_written boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -1,11 +1,11 @@
 -- Functions that are written in C in the extension: they lock, examine and read tables. The rest of the code for feeds
 -- is common to both editions.
 --
--- sql/plain/ports.sql has the bodies without C. With C these functions are called as the owner of the state; if the
--- privileges of the caller matter, the caller is an argument.
+-- sql/plain/ports.sql has the bodies for the SQL edition. In the extension these functions are called as the owner of
+-- the state; a function that checks the privileges of the caller has the caller as an argument.
 
--- Lock a table with its partitions, and prove that a read returns the right rows; error if the proof fails
--- (table_proof.c). Returns the table.
+-- Lock a table with its partitions, prove that a read returns the right rows (table_proof.c), and return the table.
+-- Error if the proof fails.
 CREATE FUNCTION inorder_internal.lock_table(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.feed_table
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -15,7 +15,7 @@ CREATE FUNCTION inorder_internal.proved_members(t inorder_internal.feed_table, c
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- Return the members; error unless the snapshot of the calling statement sees the files and partitions that are read
+-- Return the members. Error unless the snapshot of the calling statement sees the files and partitions that are read
 -- (files.c). For a table that is locked but not proved, callers pass null as members.
 CREATE FUNCTION inorder_internal.seen_members(relation regclass, members @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
@@ -45,14 +45,14 @@ CREATE FUNCTION inorder_internal.count_as_caller(
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 -- An array with an element for each leaf: true if the leaf has rows of the set of transactions at the same place in
--- "numbers". An element is also true if the set is null, or if no index shows these rows.
+-- "numbers". An element is also true if the set is null, or if the rows cannot be found by an index.
 CREATE FUNCTION inorder_internal.leaves_with(t inorder_internal.feed_table, leaves oid[], numbers int8multirange[])
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'leaves_with_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Two results: true if a table has rows of some transactions, and true if it has rows with numbers that no transaction
--- has had yet. Null if no index shows these rows quickly (probe.c). In the functions below, too, null means that no
--- index shows the result.
+-- has had yet. Null if an index cannot answer this quickly (probe.c). In the functions below, null likewise means that
+-- an index cannot provide the result.
 CREATE FUNCTION inorder_internal.probe(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'probe_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
@@ -74,12 +74,12 @@ CREATE FUNCTION inorder_internal.known_count(t inorder_internal.feed_table, call
 RETURNS inorder_internal.known_count
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- True if a query may fold. If the result is true, and the session keeps a count of the table, "amount" becomes the
--- number "folded" of that count.
+-- True if a query may fold. If the session keeps a count of the table, a true result also sets "folded" of that count
+-- to "amount".
 CREATE FUNCTION inorder_internal.may_fold(relation oid, amount bigint) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Keep the count of the rows of some transactions for this session. All rows of the table must be in one leaf.
+-- Keep a count of the rows of some transactions for this session. All rows of the table must be in one leaf.
 CREATE FUNCTION inorder_internal.keep_count(
     relation oid, leaf oid, counted @extschema@.feed_position, amount bigint, folded bigint
 ) RETURNS void
@@ -93,7 +93,8 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 --                   is of the same transaction
 CREATE TYPE inorder_internal.batch_end AS (has_rows boolean, number bigint, place bigint, last_key text[]);
 
--- The end of a batch, found by the index on the number (end.c); null if the index does not show the rows of the batch.
+-- The end of a batch, found by the index on the number (end.c); null if no ranges of keys contain exactly the rows of
+-- the batch.
 CREATE FUNCTION inorder_internal.end_by_index(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
 RETURNS inorder_internal.batch_end
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
@@ -104,21 +105,21 @@ RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- A condition that all rows of a partition of a table satisfy; "true" if nothing is known. With this condition, the
--- planner leaves out other partitions.
+-- planner prunes other partitions.
 CREATE FUNCTION inorder_internal.partition_bounds(relation regclass, member regclass) RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Count the rows of some transactions, at most 10,000 rows, in the btree indexes of a table. With C, the privileges of
--- the caller are not checked. All partitions are locked. Null if the table has no such index, or if there are too many
--- ranges or partitions. Error if the table cannot be read, or cannot be locked at once. "asked" is true if the caller
--- named the table, and may read it.
+-- Count the rows of some transactions, at most 10,000 rows, in the btree indexes of a table. In the extension, the
+-- privileges of the caller are not checked. All partitions are locked. Null if the table has no such index, or if
+-- there are too many ranges or partitions. Error if the table cannot be read, or cannot be locked immediately. "asked"
+-- is true if the caller named the table, and may read it.
 CREATE FUNCTION inorder_internal.unread_rows(
     t inorder_internal.feed_table, numbers int8multirange, asked boolean
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = 1 AS $$
 BEGIN
     IF inorder_internal.is_plain(t.relation) OR cardinality(inorder_internal.tree(t.relation)) <= 1000 THEN
-        -- The count is made for the owner of the state, from whom nothing is hidden.
+        -- The rows are counted as the owner of the state, from whom row security hides no rows.
         RETURN inorder_internal.count_by_index(
             inorder_internal.lock_table(t, quote_ident(current_user)::regrole::oid), numbers, 10000);
     END IF;
@@ -127,7 +128,7 @@ END $$;
 
 -- The number of pages that this session has read so far. The number includes at least the pages of table t and its
 -- indexes; callers compute differences. If "begins" is true, and the last probe was costly and found nothing, the
--- result is the number before that probe.
+-- result is the number before this probe.
 CREATE FUNCTION inorder_internal.pages_read(t inorder_internal.feed_table, begins boolean) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
@@ -149,7 +150,8 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name) RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- True if the caller may read a table. The table is then locked, and facts about the table stay valid.
+-- True if the caller may read a table. If the result is true, the table is locked, and results about the table remain
+-- valid.
 CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid) RETURNS boolean
 AS 'MODULE_PATHNAME', 'lock_readable_table' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -163,9 +165,9 @@ CREATE FUNCTION inorder_internal.take_turn(feed bigint, version text) RETURNS bo
 LANGUAGE sql IMMUTABLE
 RETURN true;
 
--- Make sure, before rows leave the database, that a crash cannot undo the transactions that have ended. If keeps_commit
--- is true, and this transaction has written, its commit flushes the WAL, and a crash cannot undo this transaction
--- either. Returns true.
+-- Before rows leave the database, ensure that a crash cannot undo the transactions that have ended. If keeps_commit is
+-- true, and this transaction has written, its commit flushes the WAL, and a crash cannot undo this transaction either.
+-- Returns true.
 CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean) RETURNS boolean
 AS 'MODULE_PATHNAME', 'make_durable_here' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 

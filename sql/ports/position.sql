@@ -89,7 +89,7 @@ END $$;
 -- True if all members of a set are between 0 and 281474976710655, the range of transaction numbers; null for null.
 CREATE FUNCTION inorder_internal.are_numbers(numbers int8multirange) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
--- Only the bounds are compared: <@ examines each range, which takes a millisecond for 10,000 ranges.
+-- Only the bounds are compared, because <@ would examine each range, which takes a millisecond for 10,000 ranges.
 RETURN isempty(numbers) OR coalesce(lower(numbers) >= 0::bigint AND upper(numbers) <= 281474976710656, false);
 
 -- True if a position has a valid form. A position contains whole transactions and, possibly, either a transaction that
@@ -113,8 +113,8 @@ CREATE FUNCTION inorder_internal.follows(p @extschema@.feed_position, b @extsche
 RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN isempty((p).transactions * (b).transactions)
-    -- Columns are compared one by one, because a comparison of rows would become another expression when it is dumped
-    -- and restored.
+    -- Columns are compared one by one, because a comparison of rows would become a different expression when it is
+    -- dumped and restored.
     AND (p).partial IS NOT DISTINCT FROM (b).resumed AND (p).last_key IS NOT DISTINCT FROM (b).resumed_after
     AND (p).ordering.column_name IS NOT DISTINCT FROM (b).ordering.column_name
     AND (p).ordering.attnum IS NOT DISTINCT FROM (b).ordering.attnum
@@ -149,7 +149,7 @@ BEGIN
         transactions USING ERRCODE = 'numeric_value_out_of_range';
 END $$;
 
--- The order of a position after a batch.
+-- The value of "ordering" in the position that follows a batch.
 CREATE FUNCTION inorder_internal.ordering_after(p @extschema@.feed_position, b @extschema@.feed_batch)
 RETURNS @extschema@.feed_order
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -177,7 +177,7 @@ RETURN CASE
              inorder_internal.plus((from_position).transactions, CASE
                  WHEN (batch).cut IS NOT NULL
                  THEN inorder_internal.minus((batch).transactions, inorder_internal.one_number((batch).cut))
-                 -- This ordered batch ends in the middle of its set.
+                 -- This batch in the order of a column ends inside its set.
                  WHEN (batch).ordering.next_value IS NOT NULL THEN '{}'::int8multirange
                  ELSE (batch).transactions END),
              (batch).cut, (batch).cut_after, inorder_internal.ordering_after(from_position, batch), (batch).members,

@@ -1,7 +1,7 @@
 -- The proof of a table before it is read: no row has bypassed the guard, and an index finds the rows.
 --
--- The proof is made from the catalog, under locks on the table and all of its partitions. With C the proof is kept for
--- later reads (table_proof.c).
+-- The proof is made from the catalog, under locks on the table and all of its partitions. In the extension the proof
+-- is kept for later reads (table_proof.c).
 
 CREATE FUNCTION inorder_internal.leaves(relation regclass) RETURNS regclass[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -69,7 +69,7 @@ CREATE FUNCTION inorder_internal.find_valid_index(t inorder_internal.feed_table,
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
     SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    -- One query takes the place of thirty statements, because starting a statement takes longer than executing it.
+    -- One query replaces thirty statements, because starting a statement takes longer than executing it.
     index oid := (
         SELECT i.index FROM pg_attribute AS a
         CROSS JOIN LATERAL inorder_internal.guard_state(t.relation, t) AS g
@@ -79,13 +79,13 @@ DECLARE
               SELECT inorder_internal.key_base(d.adbin, inorder_internal.generator()) FROM pg_attrdef AS d
               WHERE d.adrelid = t.relation::oid AND d.adnum = a.attnum)));
 BEGIN
-    -- The present state of the table is checked, because the check of the guard may have waited for a session that
-    -- dropped the table or hid rows.
+    -- The current state of the table is checked, because the check of the guard may have waited for a session that
+    -- dropped the table or enabled row security.
     RETURN CASE WHEN has_table_privilege(t.relation, 'SELECT') IS NOT NULL
                  AND NOT inorder_internal.hides_rows(caller, t.relation) THEN index END;
 END $$;
 
--- The indexes that find the rows of a table. Error unless the snapshot shows that a read by the caller would return the
+-- The indexes that find the rows of a table. Error unless, according to the snapshot, a read by the caller returns the
 -- right rows.
 CREATE FUNCTION inorder_internal.prove_table(t inorder_internal.feed_table, caller oid) RETURNS oid[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -1,11 +1,12 @@
 -- The state of the extension, and the privileges on it.
 --
 -- Except in a restore, only the functions of the extension write here: they check the caller's privileges, then write
--- as the owner of these tables (state.c). The installer and the owner of the database may read and insert, for pg_dump
--- and pg_restore. Rows that these two roles insert are checked at each use, and their contents are never executed.
+-- as the owner of these tables (state.c). For pg_dump and pg_restore, the installer and the owner of the database may
+-- read and insert rows. Rows that these two roles insert are checked at each use, and their contents are never
+-- executed.
 
--- A role, by OID and name on the server that stored it. On another server both the OID and the name must match. After a
--- restore, no other role therefore takes the place of this role.
+-- A role, by OID and name on the server that stored it. On another server both the OID and the name must match. After
+-- a restore, this role is therefore not confused with another role.
 CREATE TYPE inorder_internal.role_ref AS (id oid, name name);
 
 -- Trigger on the state: skips restored rows of tables that do not exist.
@@ -20,7 +21,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Trigger on feed_state: refuses a second state of a feed, which its key (feed, seq) would allow.
+-- Trigger on feed_state: refuses a second state of a feed, which the primary key (feed, seq) would allow.
 CREATE FUNCTION inorder_internal.refuse_second_state() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -31,8 +32,8 @@ BEGIN
 END $$;
 
 -- For generated columns of the state: true if the extension writes the row. False for COPY and INSERT by other
--- programs, such as pg_restore, whose rows are from another time or server. If an update script of the extension
--- updated the column that is passed as the argument, the result would be false, as for a restored row.
+-- programs, such as pg_restore, because their rows come from another time or server. If an update script of the
+-- extension updated the column that is passed as the argument, the result would be false, as for a restored row.
 CREATE FUNCTION inorder_internal.is_written_here(content anyelement) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL UNSAFE;
 
@@ -52,7 +53,7 @@ CREATE TABLE inorder_internal.feed_table (
     -- True if feed_enable() or feed_rebase() wrote the base on this server. Otherwise the row was restored, and the
     -- table can be neither read nor written until feed_rebase() is called
     written_here boolean GENERATED ALWAYS AS (inorder_internal.is_written_here(base)) STORED,
-    -- Schema and name of the table when it was enabled. A table that later takes over this name is not read
+    -- Schema and name of the table when it was enabled. If another table gets this name later, that table is not read
     known_as name[],
     CHECK (NOT is_uuid OR order_columns = ARRAY[key_column])
 );
@@ -78,7 +79,7 @@ CREATE TABLE inorder_internal.feed (
         CHECK (shared_by IS NULL OR ((shared_by).shares >= 1 AND (shared_by).shares <= 1024 AND (shared_by).attnum >= 0
                                      AND (shared_by).kind IN ('int8', 'text', 'uuid')
                                      AND (shared_by).column_name <> '' AND (shared_by).fingerprint <> '') IS TRUE),
-    -- The time must be finite, because the view feeds shows the difference to the present time. Before version 17, the
+    -- The time must be finite, because the view feeds shows the difference to the current time. Before version 17, the
     -- difference to an infinite time is an error.
     created timestamptz NOT NULL DEFAULT now() CHECK (isfinite(created)),
     UNIQUE (name, owner, system)
@@ -103,9 +104,9 @@ END $$;
 
 -- As long as a transaction is open, all versions of a row that was updated since the transaction began remain in the
 -- table. The columns that change with each batch are therefore in a separate row. The newest version of this row is
--- found by the key, the highest seq first, instead of by a walk over all versions. When a page is full of versions, seq
--- is increased, so that the index entry of these versions is no longer visited. There is no other unique index, because
--- each new entry would be compared with all versions.
+-- found by the primary key, the highest seq first, without reading all versions. When a page is full of versions, seq
+-- is increased, so that the index entry of these versions is no longer visited. There is no other unique index,
+-- because each new entry of such an index would be compared with all versions.
 CREATE TABLE inorder_internal.feed_state (
     feed bigint NOT NULL,
     seq bigint NOT NULL DEFAULT 0,  -- increases when the row has left a page: see next_seq()
@@ -140,25 +141,27 @@ CREATE TABLE inorder_internal.worker_batch (
     relation inorder_internal.table_ref NOT NULL,
     batch @extschema@.feed_batch NOT NULL
         CHECK (((batch).transactions <@ '{[0,281474976710656)}') IS TRUE AND NOT isempty((batch).transactions)),
-    worker text CHECK (char_length(worker) BETWEEN 1 AND 200),  -- worker that has the batch; null if no worker has it
-    token bigint,  -- number with which that worker finishes the batch; a new number whenever the batch is given
+    -- Worker to which the batch was given; null if no worker has the batch
+    worker text CHECK (char_length(worker) BETWEEN 1 AND 200),
+    -- Number with which that worker finishes the batch; changes whenever the batch is given to a worker
+    token bigint,
     taken xid8,  -- transaction that gave the batch to that worker
     tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),  -- number of tries: see given()
     tried timestamptz,  -- end of the lease with which the last try began
     max_tries int CHECK (max_tries > 0),  -- number of tries after which the batch is dead; null for no limit
-    -- Time from which the batch may be given to another worker or, if no worker has it, to any worker. -infinity means
-    -- at once. If the present time were stored instead, and the clock was set back, the next batch would be given
-    -- first.
+    -- Time from which the batch may be given to another worker or, if no worker has it, to any worker; -infinity means
+    -- immediately. If the current time were stored instead, and the clock was set back, the next batch would be given
+    -- out first.
     lease_end timestamptz NOT NULL,
     reason text CHECK (char_length(reason) <= 2000),  -- reason given to the last feed_fail_batch()
     failed timestamptz,  -- time of the last feed_fail_batch()
     dead_since timestamptz,  -- when the batch became dead; null if it is not dead
     -- Share of the feed to which the rows belong; null if the feed is not divided: see shares.sql
     share int CHECK (share BETWEEN 0 AND 1023),
-    place bigint,  -- determines the order of the batches of a share; it stays the same when the batch gets its number
+    place bigint,  -- determines the order of the batches of a share; does not change when the batch gets its number
     page bigint,  -- page that the row was in when rows were last added: see add_part()
     rows bigint CHECK (rows > 0),  -- number of rows; null if the feed is not divided
-    -- True if rows may still be added, because no worker has had the batch
+    -- True if rows may still be added, because the batch was not yet given to a worker
     is_open boolean NOT NULL GENERATED ALWAYS AS (number < 0) STORED,
     -- True if the extension wrote the batch on this server. Restored batches are ignored until feed_rebase() has
     -- accepted their feed
@@ -202,8 +205,8 @@ COMMENT ON TABLE inorder_internal.counted_table IS 'Tables for which exact_count
 CREATE TABLE inorder_internal.count_part (
     relation regclass NOT NULL,  -- table that has an exact count
     part regclass NOT NULL,  -- the same table, or a partition that holds rows
-    -- Files and server that were counted. The number is not valid for other files: after a restore, TRUNCATE or VACUUM
-    -- FULL, or after the partition was attached again
+    -- Files and server that were counted. The number is not valid for other files, as after a restore, TRUNCATE or
+    -- VACUUM FULL, or after the partition was attached again
     storage text NOT NULL,
     -- Transactions whose rows are included in the number
     counted int8multirange NOT NULL CHECK (counted <@ '{[0,281474976710656)}'),
@@ -219,8 +222,8 @@ CREATE TABLE inorder_internal.upgrade_mark (id int PRIMARY KEY REFERENCES inorde
 COMMENT ON TABLE inorder_internal.upgrade_mark IS
 'Empty table whose foreign key pg_upgrade creates after all tables, partitions and triggers: see are_upgraded().';
 
--- A set of 10,000 ranges has 210 kB. The default compression reduces the set to 73 kB in 50 ms, and lz4 reduces it to
--- 90 kB in 1 ms.
+-- A set of 10,000 ranges takes 210 kB. The default compression reduces the set to 73 kB in 50 ms, and lz4 reduces it
+-- to 90 kB in 1 ms.
 DO $$
 BEGIN
     IF 'lz4' = ANY ((SELECT s.enumvals FROM pg_settings AS s WHERE s.name = 'default_toast_compression')::text[]) THEN
@@ -326,8 +329,8 @@ CREATE FUNCTION inorder_internal.page_of(place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN (place::text::point)[0]::bigint;
 
--- The seq of the next version of a row. If the row has left its page since the last update, this seq is higher than the
--- present seq.
+-- The seq of the next version of a row. If the row has left its page since the last update, this seq is higher than
+-- the current seq.
 CREATE FUNCTION inorder_internal.next_seq(seq bigint, page bigint, place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN seq + CASE WHEN page = inorder_internal.page_of(place) THEN 0 ELSE 1 END;

@@ -1,4 +1,4 @@
--- The description of a table: how it is read by transaction number.
+-- The description of a table, which determines how the table is read by transaction number.
 --
 -- The description is made from the catalog. No function here reads a row of the table, or evaluates an expression of
 -- its owner.
@@ -130,10 +130,10 @@ END;
 -- The types of key columns that can mark a position inside a transaction.
 CREATE FUNCTION inorder_internal.order_types() RETURNS oid[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
--- Types whose text means the same value in every session, and whose comparison is the server's own. User-defined types
--- are excluded, because an enumeration may have an implicit cast, and be compared by a function of its owner. reg...
--- types, money and arrays are excluded, because their text depends on more than the value. timetz is excluded, because
--- the server does not accept every time zone that it writes.
+-- Types whose text represents the same value in every session, and whose values are compared by functions of the
+-- server. User-defined types are excluded, because an enumeration may have an implicit cast, and then be compared by a
+-- function of its owner. reg... types, money and arrays are excluded, because their text depends on more than the
+-- value. timetz is excluded, because the server does not accept every time zone that it writes.
 RETURN '{bool, int2, int4, int8, oid, numeric, float4, float8, uuid, text, varchar, bpchar, name, bytea, bit, varbit,
          date, time, timestamp, timestamptz, interval, inet, cidr, macaddr, macaddr8}'::regtype[]::oid[];
 
@@ -141,7 +141,7 @@ RETURN '{bool, int2, int4, int8, oid, numeric, float4, float8, uuid, text, varch
 -- type of one of these columns is not in order_types().
 CREATE FUNCTION inorder_internal.order_columns(relation regclass, key_attnum smallint) RETURNS name[]
 LANGUAGE sql STABLE
--- INCLUDE columns are left out. A generated column in the key is accepted only if the number is generated, too.
+-- INCLUDE columns are left out. A generated column in the key is accepted only if the number is also generated.
 -- Otherwise the guard fires before generated columns are computed, and does not see that an UPDATE changes such a
 -- column.
 BEGIN ATOMIC
@@ -195,10 +195,10 @@ END $$;
 CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, is_partial boolean)
 RETURNS TABLE (index oid)
 LANGUAGE sql STABLE
--- The operator class must be one of the server's own, whose OIDs are below 16384. The method 403 is btree.
+-- The operator class must be one of the server's own, which have OIDs below 16384. The method 403 is btree.
 BEGIN ATOMIC
-    -- EXISTS would make the planner hash all indexes of the database. The classes do not depend on the table, and are
-    -- looked up once for all partitions.
+    -- EXISTS would make the planner hash all indexes of the database. The operator classes do not depend on the table,
+    -- and are looked up once for all partitions.
     SELECT (SELECT i.indexrelid FROM pg_index AS i
             WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum
               AND CASE WHEN i.indpred IS NOT DISTINCT FROM NULL THEN true
@@ -211,7 +211,7 @@ BEGIN ATOMIC
             LIMIT 1);
 END;
 
--- False if an index of all rows begins with the column; true if only an index without the rows of number 0 begins with
+-- False if an index on all rows begins with the column; true if only an index without the rows of number 0 begins with
 -- the column; null if no index begins with the column. feed_enable() stores the result, and each read looks for an
 -- index of that kind.
 CREATE FUNCTION inorder_internal.has_partial_index(relation regclass, key_attnum smallint) RETURNS boolean
@@ -244,7 +244,7 @@ BEGIN
                    WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes_insert');
 END $$;
 
--- The name of a table as a word of a shell.
+-- The name of a table, quoted as a word of a shell command.
 CREATE FUNCTION inorder_internal.shell_word(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -252,7 +252,8 @@ BEGIN
                 ELSE concat('''', replace(relation::text, '''', concat('''', chr(92), '''''')), '''') END;
 END $$;
 
--- Text of a HINT: how to make a table readable, by feed_enable(), by another column, or by a log of its changes.
+-- Text of a HINT that explains how to make a table readable: by feed_enable(), by another column, or by a log of its
+-- changes.
 CREATE FUNCTION inorder_internal.way_to_read(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -325,9 +326,9 @@ RETURN format('CREATE TRIGGER zz_inorder_truncate BEFORE TRUNCATE ON %s FOR EACH
 CREATE FUNCTION inorder_internal.guard_definitions(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (name name, definition text)
 LANGUAGE sql STABLE
--- Triggers fire in the order of their names. A trigger that fires after the guard, and could change the key, is an
--- error (later_trigger). The guard of a generated number fires AFTER: no statement can supply the value of a generated
--- column, and a BEFORE UPDATE trigger would make the server recompute the column in each update.
+-- Triggers fire in the order of their names. A trigger that fires after the guard and could change the key causes an
+-- error (later_trigger). The guard of a generated number is an AFTER trigger. No statement can supply the value of a
+-- generated column, and a BEFORE UPDATE trigger would make the server recompute the column in each update.
 BEGIN ATOMIC
     SELECT d.name, format('CREATE TRIGGER %s %s ON %s FOR EACH ROW EXECUTE FUNCTION %s(%L)'::text, d.name, d.events,
                           relation, inorder_internal.guard_function()::regproc, (t).base)
@@ -359,7 +360,7 @@ BEGIN
 END $$;
 
 -- True if a table, or a partition of it, has the triggers of the guard as feed_enable() creates them, and the column
--- with the number is unchanged. Writes of a transaction with an older snapshot fire the triggers that exist now.
+-- with the number is unchanged. Writes of a transaction with an older snapshot fire the current triggers.
 -- quote_all_identifiers must be off.
 CREATE FUNCTION inorder_internal.guard_state(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (is_valid boolean)
@@ -380,7 +381,7 @@ END;
 CREATE FUNCTION inorder_internal.has_guard(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
-    -- With C this locks the table, and the result stays valid until the transaction ends.
+    -- In the extension, this call locks the table, and the result remains valid until the transaction ends.
     PERFORM inorder_internal.hides_rows(0::oid, t.relation);
     RETURN (SELECT s.is_valid FROM inorder_internal.guard_state(t.relation, t) AS s);
 END $$;
@@ -412,21 +413,21 @@ BEGIN
         JOIN pg_attribute AS a ON a.attrelid = t.relation::oid AND a.attname = c.name AND NOT a.attisdropped);
 END $$;
 
--- The version of a catalog row: the id of the transaction that wrote the row, in the lower 32 bits. A hash of the place
--- of the row is in the upper bits if is_placed is true, or if that transaction may still have been in progress when the
--- current transaction began. The result is below 2^53: a double represents it exactly.
+-- The version of a catalog row. The lower 32 bits are the id of the transaction that wrote the row. The upper bits are
+-- a hash of the place (ctid) of the row if is_placed is true, or if that transaction may still have been in progress
+-- when the current transaction began. The result is below 2^53, so that a double represents it exactly.
 CREATE FUNCTION inorder_internal.version(writer xid, place tid, catalog regclass, is_placed boolean)
 RETURNS bigint
 LANGUAGE sql STABLE
--- One transaction may change a row several times, and each version of the row has another place. VACUUM FULL moves
--- rows, and gives the catalog another file. A frozen row keeps its transaction id, which appears to be in the future
--- after two billion transactions; the range of ages below excludes such ids.
+-- One transaction may change a row several times, and each version of the row has a different place. VACUUM FULL moves
+-- rows, and creates a new file for the catalog. A frozen row keeps its transaction id, which appears to be in the
+-- future after two billion transactions; the range of ages below excludes such ids.
 RETURN CASE WHEN is_placed OR age(writer) BETWEEN -16777216 AND 0
             THEN ((hashtext(concat(place, pg_relation_filenode(catalog))) & 1048575) + 1048576)::bigint << 32
             ELSE 0::bigint END | writer::text::bigint;
 
--- True if stored versions equal the given versions. All given versions contain a place; stored versions may lack the
--- place.
+-- True if stored versions equal the given versions. All given versions include the hash of a place, which stored
+-- versions may lack.
 CREATE FUNCTION inorder_internal.are_versions(stored text[], placed bigint[]) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -459,8 +460,8 @@ RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN record_image_ne(ROW(remembered), ROW(members));
 
--- A table and its partitions, as a position stores them. If is_placed is true, the versions include places, for a
--- comparison with stored members.
+-- A table and its partitions, as a position stores them. If is_placed is true, the versions include the hashes of
+-- places, for a comparison with stored members.
 CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table, is_placed boolean DEFAULT false)
 RETURNS @extschema@.feed_member[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -494,8 +495,8 @@ BEGIN
         JOIN pg_namespace AS n ON n.oid = c.relnamespace);
 END $$;
 
--- True if pg_upgrade wrote the catalog rows with these versions, shortly before the mark, and the rows have not changed
--- since.
+-- True if pg_upgrade wrote the catalog rows with these versions shortly before the mark, and the rows have not changed
+-- since then.
 CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
 -- The mark is the foreign key of upgrade_mark. The id of the transaction that wrote the mark minus the id of the
@@ -512,9 +513,9 @@ CREATE FUNCTION inorder_internal.new_members(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], origin text
 ) RETURNS TABLE (member regclass, was_attached boolean)
 LANGUAGE sql STABLE
--- Tables are compared by name only if the position does not contain table t as a table of this server, as in a restored
--- database. If only a partition is new on this server, tables are not compared by name. A feed has an origin of another
--- server only after pg_upgrade; a reader that omits the origin has accepted the changes.
+-- Tables are compared by name only in a restored database, where the position does not contain table t as a table of
+-- this server. If table t is not new on this server, its partitions are not compared by name. The origin of a feed is
+-- that of another server only after pg_upgrade; a reader that omits the origin has accepted the changes.
 BEGIN ATOMIC
     SELECT m.relation::regclass,
            EXISTS (SELECT FROM unnest(remembered) AS k
@@ -534,7 +535,7 @@ BEGIN ATOMIC
                   WHERE r.relation = (t).relation::oid AND r.system = inorder_internal.server_system()));
 END;
 
--- Error if the rows of a transaction that was read in part are now in another order.
+-- Error if the order of the rows of a transaction that was read in part has changed.
 CREATE FUNCTION inorder_internal.check_order(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], number bigint
 ) RETURNS void
@@ -610,8 +611,8 @@ BEGIN
         USING ERRCODE = 'undefined_column',
               HINT = format('Rename the column back, or let the owner call feed_enable(%L) again.', t.relation);
     END IF;
-    -- In the SQL edition a restored table has a guard that was made for another OID. The error is then that the table
-    -- was restored, and not that its guard was changed.
+    -- In the SQL edition the guard of a restored table was created for another OID. The error then reports that the
+    -- table was restored, and not that its guard was changed.
     PERFORM inorder_internal.accepted(t);
     RAISE 'table % has lost the guard of column %', t.relation, quote_ident(t.key_column)
     USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -659,7 +660,7 @@ BEGIN
                         'new numbers are then above the present numbers.', relation);
 END $$;
 
--- The description of a table; error if it was restored and its owner has not accepted it.
+-- Return the description of a table. Error if the table was restored, and feed_rebase() has not accepted it.
 CREATE FUNCTION inorder_internal.accepted(t inorder_internal.feed_table) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -674,8 +675,8 @@ END $$;
 CREATE FUNCTION inorder_internal.prove_order(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- In the SQL edition, each admitted role can write the rows of the state. Types of other roles would be compared by
-    -- functions of those roles, with the privileges of the reader.
+    -- In the SQL edition, each admitted role can write the rows of the state. The values of a type of another role
+    -- would be compared by a function of that role, with the privileges of the reader.
     IF cardinality(t.order_columns) = 0
        OR NOT t.is_uuid AND (
            SELECT array_agg(a.attname ORDER BY k.place) = t.order_columns
@@ -730,8 +731,8 @@ BEGIN
     END IF;
 END $$;
 
--- The description of a table, as stored by feed_enable(). Error if feed_enable() was not called, or if the table was
--- restored and its owner has not accepted it.
+-- Return the description of a table that feed_enable() stored. Error if feed_enable() was not called, or if the table
+-- was restored and feed_rebase() has not accepted it.
 CREATE FUNCTION inorder_internal.table_of(relation regclass) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

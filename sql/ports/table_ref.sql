@@ -1,5 +1,5 @@
--- The type with which the state refers to tables. The type accepts missing tables, because a dump may name tables that
--- do not exist in the database into which it is restored.
+-- The type of the columns in which the state refers to tables. The type accepts missing tables, because a dump may
+-- contain names of tables that do not exist in the database into which the dump is restored.
 CREATE TYPE inorder_internal.table_ref;
 
 CREATE FUNCTION inorder_internal.table_ref_in(cstring) RETURNS inorder_internal.table_ref

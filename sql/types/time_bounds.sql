@@ -4,7 +4,7 @@
 -- For these comparisons the planner can use btree and BRIN indexes, statistics and partition pruning.
 --
 -- The range operators are not named <@ and @>. If one operand were a tstzrange, and the other operand a literal or an
--- untyped parameter, operators with these names would match exactly, and would be preferred to the polymorphic
+-- untyped parameter, operators with these names would be an exact match, and would be preferred to the polymorphic
 -- operators of the server.
 
 CREATE FUNCTION @extschema@.uuid_v1_time_bound(moment timestamptz, after boolean) RETURNS @extschema@.uuid_v1

@@ -46,7 +46,7 @@ BEGIN
         RAISE 'first and last must be from 1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00: not % to %',
             first, last USING ERRCODE = 'datetime_field_overflow';
     END IF;
-    -- Each start is computed from "first" instead of from the previous start. Steps of months then keep the day of the
+    -- Each start is computed from "first", and not from the previous start. Steps of months then keep the day of the
     -- month.
     start := first;
     FOR number IN 1 .. 2147483647 LOOP
