@@ -1,6 +1,6 @@
 -- Reads of the changes of a table: the distinct keys in a batch of the log are joined with the table. A copy that
--- applies all changes equals the table, since the row of a key is read after the change of the row was committed. The
--- proof is in docs/feed-proofs.md; test/model/README.md lists the tests of its premises.
+-- applies all changes equals the table, because the row of a key is read after the change of this row was committed.
+-- The proof is in docs/feed-proofs.md; test/model/README.md lists the tests of its premises.
 
 -- Lock the table whose changes are read, and return it. Error unless all changes are in the log, and the snapshot of
 -- the calling statement sees the rows and columns of the table.
@@ -29,8 +29,8 @@ BEGIN
               HINT = format('The owner must call changes_resync(%L): feeds then read the whole table.', relation);
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation), inorder_internal.seen_members(relation, NULL);
-    -- Error if a column has another name now, or if a column was added. has_column_privilege() looks at the present
-    -- columns, and returns null for a column that does not exist.
+    -- Error if a column was renamed, or if a column was added. has_column_privilege() examines the current columns,
+    -- and returns null for a column that does not exist.
     IF (SELECT bool_or(NOT a.attisdropped AND inorder_internal.present_name(relation, a.attnum) <> a.attname)
                OR has_column_privilege(relation, (max(a.attnum) + 1)::smallint, 'SELECT') IS NOT NULL
         FROM pg_attribute AS a WHERE a.attrelid = relation AND a.attnum > 0) THEN
@@ -39,8 +39,8 @@ BEGIN
     RETURN relation;
 END $$;
 
--- Parts of the query for changes. In the query, k stands for the keys of the log, e for the rows of the table, and x
--- for each key with the row that has the key, if any.
+-- Parts of the query for changes. In the query, the alias k is for the keys of the log, e for the rows of the table,
+-- and x for each key with the row that has this key, if any.
 --
 --  unnested   the keys
 --  is_key     condition: a key has no null
@@ -63,8 +63,8 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     of_log name[] := (inorder_internal.log_columns(relation, log)).names[2:];
 BEGIN
-    -- A marker has nulls instead of arrays, and must still produce a row of the result. Collation "C" compares bytes,
-    -- which is faster.
+    -- A marker has nulls instead of arrays, and must still produce a row of the result. Collation "C" is used because
+    -- comparing bytes is faster.
     SELECT concat(format('b.%I %s AS is_marker, ', of_log[cardinality(of_log)], inorder_internal.is_marker()),
                   string_agg(format('pg_catalog.unnest(CASE WHEN b.%1$I IS NULL THEN '
                                     'pg_catalog.array_append(b.%1$I, NULL) ELSE b.%1$I END) AS c%2$s',
@@ -99,8 +99,7 @@ END $$;
 -- that sees more transactions has a higher version. The upper bits are the highest number of a transaction that has
 -- ended. The lower bits are higher if fewer transactions with lower numbers are in progress. The upper bits do not
 -- depend on transactions in progress, because a standby counts open savepoints as transactions in progress. In one
--- snapshot, an existing row has a higher version than a deleted key, because a sink may treat the keys of both as
--- equal.
+-- snapshot, an existing row has a higher version than a deleted key, because a sink may treat these keys as equal.
 CREATE FUNCTION inorder_internal.version_of(ended int8multirange, is_there boolean) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -113,7 +112,7 @@ END $$;
 -- the version of the snapshot, and the columns of the row in the given form. Keys with a null are left out, because no
 -- trigger writes such keys. If the batch has a marker, all rows of the table are returned. Otherwise deleted rows come
 -- first, because a sink may treat a deleted key and an existing key as equal. Keys are sorted, and each key is looked
--- up by the index, however many keys the planner expects.
+-- up in the index, regardless of the number of keys that the planner expects.
 CREATE FUNCTION inorder_internal.changes_query(relation regclass, t inorder_internal.feed_table, keys text, form text)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -187,8 +186,8 @@ BEGIN
     END IF;
 END $$;
 
--- The query for the changes of a batch that the reader keeps; the reader runs the query. Error if the position includes
--- transactions that this snapshot does not see.
+-- Return the query for the changes of a batch; the reader keeps the batch, and runs the query. Error if the position
+-- includes transactions that this snapshot does not see.
 CREATE FUNCTION inorder_internal.query_of_changes(
     caller oid, relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
 ) RETURNS text

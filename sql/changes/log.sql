@@ -3,9 +3,9 @@
 -- Triggers on the table and on each of its partitions write the log (logging_triggers()), with the privileges of the
 -- role that changes rows. The triggers call changes_trigger() or, in the SQL edition, one function for each table. The
 -- columns of a log (the transaction number, the primary key, the kind of the change) are identified by their order,
--- since a key may have columns of any name. A row contains up to 32 keys of a statement, in one array per column. If
--- each key had a row of its own, rows and index entries would cause most of the cost. A row without keys is a marker,
--- which tells the copy to replace all of its rows by the rows of the table.
+-- since a key may have columns of any name. A row contains up to 32 keys of a statement, in one array per column. With
+-- one row per key, most of the cost would be caused by rows and index entries. A row without keys is a marker: the
+-- copy must replace all of its rows by the rows of the table.
 
 -- The primary key of a table, in the order of its columns, with the corresponding columns of its log. is_exact is true
 -- if equal values of the type are identical. Equal values of other types are distinguished by their text.
@@ -50,10 +50,10 @@ CREATE FUNCTION inorder_internal.named_by(arguments bytea) RETURNS oid
 LANGUAGE sql IMMUTABLE
 RETURN least(substring(encode(arguments, 'escape'::text), '^[0-9]{1,10}'::text)::bigint, 4294967295)::oid;
 
--- The log of a table; null if the table has no log. Any role with TRIGGER on a table may create a trigger that names
--- any table as the log. The log must therefore also name the table, and belong to the owner of the table. A log names
--- its table by a trigger that is ENABLE ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing the trigger resets
--- this setting.
+-- The log of a table; null if the table has no log. Any role with the TRIGGER privilege on a table may create a
+-- trigger that names any table as the log. The log must therefore also name the table, and belong to the owner of the
+-- table. A log names its table by a trigger that is ENABLE ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing
+-- the trigger resets this setting.
 CREATE FUNCTION inorder_internal.log_of(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -64,7 +64,7 @@ BEGIN
             WHERE c.oid = relation AND inorder_internal.named_by(m.tgargs) = c.oid AND m.tgenabled = 'A');
 END $$;
 
--- The columns of a log in order, with their types, and the types that they should have.
+-- The columns of a log in order, the types of the columns, and the types that the columns should have.
 CREATE FUNCTION inorder_internal.log_columns(
     relation regclass, log regclass, OUT names name[], OUT types text[], OUT wanted text[]
 )
@@ -96,9 +96,9 @@ CREATE FUNCTION inorder_internal.trigger_function(log regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN '@extschema@.changes_trigger()'::regprocedure::oid::regproc::text;
 
--- The fingerprint of a table. The fingerprint is stored when the logging of the changes of the table begins. If the
--- key, the columns, the triggers or the partitions have changed since, changes may be missing from the log. Statistics,
--- and the name of the table, do not matter.
+-- The fingerprint of a table, which is stored when the logging of its changes begins. If the key, the columns, the
+-- triggers or the partitions have changed since then, changes may be missing from the log. Statistics and the name of
+-- the table do not affect the fingerprint.
 CREATE FUNCTION inorder_internal.table_fingerprint(relation regclass) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -123,8 +123,8 @@ LANGUAGE sql STABLE
 RETURN format('AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s'::text, log,
               inorder_internal.trigger_function(log));
 
--- The statements that mark a table as the log of another table, and store the present fingerprint of that table. These
--- statements create the trigger that names the table.
+-- The statements that mark a table as the log of another table, and store the current fingerprint of that other table.
+-- These statements create the trigger that names the other table.
 CREATE FUNCTION inorder_internal.mark_statements(relation regclass, log regclass) RETURNS text[]
 LANGUAGE sql STABLE
 RETURN ARRAY[
@@ -138,9 +138,9 @@ CREATE FUNCTION inorder_internal.is_written(relation regclass, log regclass) RET
 LANGUAGE sql STABLE
 RETURN true;
 
--- True if no change of a table since changes_enable() or changes_resync() can be missing from its log. The key columns
--- of the log must have the same types as the key columns of the table, because comparing values of other types could
--- run code of the owners of those types.
+-- True if no change that was made to a table since changes_enable() or changes_resync() can be missing from its log.
+-- The key columns of the log must have the same types as the key columns of the table, because comparing values of
+-- other types could execute code of the owners of these types.
 CREATE FUNCTION inorder_internal.is_logged(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE

@@ -67,9 +67,9 @@ BEGIN
 END $$;
 
 -- Error if writing into a log runs code of a role other than the owner of the log. The code would run with the
--- privileges of every role that changes rows of the logged table. A role that formerly had TRIGGER, or owned the log,
--- may have created such code. The functions of the guard, which belong to the owner of the state, are accepted. In the
--- SQL edition the guard's triggers have conditions; other triggers with conditions are refused.
+-- privileges of every role that changes rows of the logged table. A role that formerly had the TRIGGER privilege, or
+-- owned the log, may have created such code. The functions of the guard, which belong to the owner of the state, are
+-- accepted. In the SQL edition the guard's triggers have conditions; other triggers with conditions are refused.
 CREATE FUNCTION inorder_internal.refuse_strange_code(log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -141,13 +141,15 @@ BEGIN
     END IF;
 END $$;
 
--- Error if the function that writes a log cannot get the name of the log. The extension has no such function.
+-- Error if the function that writes a log cannot be created because its name, which is the name of the log, is in use.
+-- The extension has no such function.
 CREATE FUNCTION inorder_internal.check_log_function(relation regclass, log regclass) RETURNS void
 LANGUAGE sql STABLE
 RETURN NULL::void;
 
--- The statements that let a role write into a log if the role may write into the logged table (writing_statements), and
--- the statements that take this ability away again (unwriting_statements). The extension needs no such statements.
+-- The statements that allow a role to write into a log if the role may write into the logged table
+-- (writing_statements), and the statements that revoke this permission (unwriting_statements). The extension needs no
+-- such statements.
 CREATE FUNCTION inorder_internal.writing_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -160,8 +162,8 @@ BEGIN ATOMIC
     SELECT NULL::text WHERE false;
 END;
 
--- The statements that revoke TRIGGER on a log from other roles. Default privileges may have granted this privilege, and
--- triggers of these roles would run as each role that changes rows of the logged table.
+-- The statements that revoke the TRIGGER privilege on a log from other roles. Default privileges may have granted this
+-- privilege, and triggers of these roles would run as each role that changes rows of the logged table.
 CREATE FUNCTION inorder_internal.revoke_statements(log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -173,8 +175,8 @@ BEGIN ATOMIC
       AND a.grantee <> c.relowner;
 END;
 
--- The statements that create all triggers again, and drop the triggers by which other tables write into the log, such
--- as former partitions, or a table that formerly had the name of this table.
+-- The statements that create all triggers again, and drop the triggers with which other tables write into the log.
+-- Such a table is, for example, a former partition, or a table that formerly had the name of this table.
 CREATE FUNCTION inorder_internal.trigger_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -199,11 +201,11 @@ BEGIN ATOMIC
     WHERE t.event <> 'MOVE' OR m = relation AND EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = m::oid);
 END;
 
--- The log of a table; if there is no log, the table that has the name that the log would have; otherwise null.
+-- The log of a table or, if there is no log, the table that has the name for the log; null if there is neither.
 CREATE FUNCTION inorder_internal.present_log(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- If the log lacks the columns of a new primary key, the owner renames the log, and the table gets a new log.
+    -- If the log lacks the columns of a new primary key, the owner must rename the log, and the table gets a new log.
     RETURN coalesce(
         (SELECT k.log FROM inorder_internal.log_of(relation) AS k(log)
          CROSS JOIN LATERAL inorder_internal.log_columns(relation, k.log) AS c WHERE c.types = c.wanted),
@@ -240,8 +242,8 @@ BEGIN
         UNION ALL SELECT s FROM inorder_internal.writing_statements(relation, log) AS s
         UNION ALL SELECT s FROM inorder_internal.trigger_statements(relation, log) AS s)
         || inorder_internal.marker_statement(log, (inorder_internal.log_columns(relation, log)).names, 'R'), caller);
-    -- The fingerprint includes the triggers, and is computed after they are created. If triggers have changed in
-    -- between, the checks below raise an error.
+    -- The fingerprint includes the triggers, and is computed after their creation. If triggers have been changed in
+    -- the meantime, the checks below raise an error.
     PERFORM inorder_internal.run_statements(inorder_internal.mark_statements(relation, log), caller),
             inorder_internal.check_log(relation, log);
     IF NOT inorder_internal.is_logged(relation) THEN

@@ -17,8 +17,8 @@ DECLARE
     numbers int8multirange;
     later bigint;
 BEGIN
-    -- If the numbers of this table are used up, the result is null, because an error would keep the view from showing
-    -- other feeds.
+    -- If the numbers of this table are used up, the result is null, because an error would prevent the view from
+    -- showing other feeds.
     IF inorder_internal.next_transaction(0) > 281474976710655 - t.base THEN
         RETURN;
     END IF;

@@ -1,5 +1,5 @@
--- A batch: the query for its rows, by number or in the order of a column (order.sql); running such queries; and
--- reducing a batch to a part.
+-- Functions that generate the query for the rows of a batch, by number or in the order of a column (order.sql),
+-- execute such queries, and reduce a batch to a part.
 
 CREATE FUNCTION inorder_internal.whole_transactions(b @extschema@.feed_batch) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
@@ -60,8 +60,8 @@ BEGIN
     RETURN inorder_internal.batch_query(t, inorder_internal.parts_with_rows(t, b.transactions), b, columns, in_order);
 END $$;
 
--- A batch reduced to one of its transactions, in the form of a batch that resumes this transaction. The query for the
--- rows then reads the rows by the key.
+-- The part of a batch that belongs to one transaction, in the form of a batch that resumes this transaction. The query
+-- for the rows then reads the rows by the key.
 CREATE FUNCTION inorder_internal.rest_of_one(b @extschema@.feed_batch, number bigint)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$

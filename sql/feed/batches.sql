@@ -1,12 +1,13 @@
--- Unfinished batches of workers: which worker has a batch, what happens to batches when their feed changes, and the
--- view feed_batches.
+-- Functions that give the unfinished batches of a feed to workers, and change the batches when the feed changes; and
+-- the view feed_batches.
 --
 -- A batch is given to the name of a worker, with a token. The token is needed to finish the batch, to return it, or to
--- prolong the lease. A worker can restart: if it asks under the same name, in any session, it gets the batch again at
--- once, with another token. If two processes use one name, the process that asked last has the batch. Another worker
--- gets the batch after the batch was returned, or after the lease has expired by the clock of the server. A jump of the
--- clock only makes leases expire early or late, because the token, and not the clock, decides which worker may finish
--- the batch. After a limited number of tries a batch is dead, and no worker gets it until feed_retry_batch() is called.
+-- prolong the lease. After a restart, a worker that asks under the same name, in any session, gets its batch again
+-- immediately, with another token. If two processes use one name, the process that asked last has the batch. Another
+-- worker gets the batch after the batch was returned, or after the lease has expired by the clock of the server. A
+-- jump of the clock only makes leases expire early or late, because the token, and not the clock, decides which worker
+-- may finish the batch. After a limited number of tries a batch is dead, and no worker gets it until
+-- feed_retry_batch() is called.
 
 -- The unfinished batches of the workers of a feed. The search begins at the first unfinished batch, because row
 -- versions of finished batches remain in the table as long as an older transaction is open.
@@ -35,14 +36,15 @@ END $$;
 
 -- Workers that get a batch
 
--- True if a worker got the batch in this transaction. Repeated calls in one transaction return this batch. The worker
--- may also have another batch, which the first call skipped because a session was finishing or prolonging it.
+-- True if the batch was given to a worker in this transaction. Repeated calls in one transaction return this batch.
+-- The worker may also have another batch, which the first call skipped because a session was finishing or prolonging
+-- that other batch.
 CREATE FUNCTION inorder_internal.is_given_now(b inorder_internal.worker_batch) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).taken = pg_current_xact_id_if_assigned(), false);
 
--- The first unfinished batch of each share of a feed, unless this batch is dead. No other batch of the share may
--- overtake this first batch.
+-- The first unfinished batch of each share of a feed, unless this batch is dead. No other batch of the share may be
+-- given out before this first batch is finished.
 CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int, places bigint[])
 RETURNS SETOF inorder_internal.worker_batch
 LANGUAGE sql STABLE
@@ -56,7 +58,8 @@ BEGIN ATOMIC
     WHERE f.dead_since IS NULL;
 END;
 
--- True if a divided feed has rows that no worker has got, even if other rows of the same share must be finished first.
+-- True if a divided feed has rows that were not yet given to a worker, even if other rows of the same share must be
+-- finished first.
 CREATE FUNCTION inorder_internal.has_open(feed bigint, shares int, places bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -84,12 +87,13 @@ BEGIN
                      AND (b.worker = has_free.worker OR inorder_internal.is_free(b)));
 END $$;
 
--- The batch of a divided feed that a worker has; otherwise a batch that the worker may get, preferably of the share
--- that the worker had last; null if there is no such batch. An open batch, to which rows may still be added, counts
--- only if it has at least least_rows rows.
+-- The batch of a divided feed that a worker has or, if the worker has none, a batch that the worker may get,
+-- preferably of the last share of this worker; null if there is no such batch. An open batch, to which rows may still
+-- be added, counts only if it has at least least_rows rows.
 CREATE FUNCTION inorder_internal.share_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
--- Without this setting each call would be planned again, because a plan seems cheaper if the number of shares is known.
+-- Without this setting the queries would be planned again in each call, because a plan seems cheaper if the number of
+-- shares is known.
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     shares int;
@@ -119,8 +123,8 @@ BEGIN
     RETURN batch;
 END $$;
 
--- The batch that a worker has; otherwise the first batch that the worker may get; null if there is no such batch. For a
--- divided feed, see share_batch().
+-- The batch that a worker has or, if the worker has none, the first batch that the worker may get; null if there is no
+-- such batch. For a divided feed, see share_batch().
 CREATE FUNCTION inorder_internal.free_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -155,7 +159,7 @@ CREATE FUNCTION inorder_internal.is_in_try(b inorder_internal.worker_batch, work
 LANGUAGE sql STABLE
 RETURN coalesce((b).worker = worker AND (b).tried > clock_timestamp(), false);
 
--- A batch as a worker gets it: with a new token and a new lease.
+-- A batch with the new token and the new lease with which it is given to a worker.
 CREATE FUNCTION inorder_internal.given(
     b inorder_internal.worker_batch, worker text, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch
@@ -176,7 +180,7 @@ BEGIN
     RETURN b;
 END $$;
 
--- Store which worker last got a batch of a share, and when.
+-- Store the worker that last got a batch of a share, and the turn in which it got the batch.
 CREATE FUNCTION inorder_internal.note_turn(b inorder_internal.worker_batch) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -217,9 +221,9 @@ BEGIN
     END LOOP;
     IF b.number IS NOT NULL THEN
         stored_number := b.number;
-        -- An open batch gets its number when a worker first gets the batch. If the server is later replaced by an
-        -- earlier copy, the batch has no number yet on the copy, and perhaps fewer rows. The batch must then get
-        -- another number than before.
+        -- An open batch gets its number when it is first given to a worker. If the server is later replaced by a copy
+        -- of an earlier state, the batch has no number yet in this state, and perhaps fewer rows. The batch must then
+        -- get a number that differs from the first number.
         IF b.is_open THEN
             UPDATE inorder_internal.feed_state AS s
             SET batch = inorder_internal.next_number(s.batch, s.batch_origin),
@@ -241,8 +245,7 @@ BEGIN
     RETURN b;
 END $$;
 
--- Raise the error about a batch and a token that do not belong together. The detail says what has happened to the
--- batch.
+-- Raise the error about a token that does not match a batch. The detail explains what has happened to the batch.
 CREATE FUNCTION inorder_internal.say_lost(feed_name text, feed bigint, batch bigint, token bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -286,13 +289,13 @@ END $$;
 -- Totals of the unfinished batches of workers, for the view feeds.
 --
 --  amount             number of batches that are not dead
---  first_number       lowest number of a batch that is not dead, and that a worker has had
+--  first_number       lowest number of the batches that are not dead, and were given to a worker
 --  first_worker       worker of the batch with that number
 --  transactions       transactions of the batches that are not dead; these transactions count as not read
 --  dead               number of dead batches
 --  dead_transactions  transactions of dead batches
 --  blocked            number of shares that dead batches hold back
---  is_small           true if the sets are small enough to be combined whenever a role reads the view
+--  is_small           true if the sets are small enough to be combined each time a role reads the view
 CREATE FUNCTION inorder_internal.unfinished_totals(
     feed bigint, OUT amount bigint, OUT first_number bigint, OUT first_worker text, OUT transactions int8multirange,
     OUT dead bigint, OUT dead_transactions int8multirange, OUT blocked bigint, OUT is_small boolean
@@ -326,8 +329,8 @@ BEGIN
     END IF;
 END $$;
 
--- Discard the batches of workers, because the position of the feed is set to the given transactions. Error if a dead
--- batch has rows of these transactions, which would then count as read.
+-- Discard the batches of workers, because the position of the feed is being set to the given transactions. Error if a
+-- dead batch has rows of these transactions, because these rows would then count as read.
 CREATE FUNCTION inorder_internal.discard_batches(
     f inorder_internal.feed, written_here boolean, read int8multirange
 ) RETURNS void
@@ -360,7 +363,7 @@ DECLARE
     b inorder_internal.worker_batch;
 BEGIN
     DELETE FROM inorder_internal.worker_batch AS w WHERE w.feed = state.feed AND w.written_here IS NOT TRUE;
-    -- The batches get new numbers, because they may now have rows of partitions that were attached.
+    -- The batches get new numbers, because they may now include rows of partitions that were attached.
     FOR b IN SELECT * FROM inorder_internal.worker_batch AS w WHERE w.feed = state.feed ORDER BY w.number
              FOR UPDATE LOOP
         IF coalesce((b.batch).resumed, (b.batch).cut) IS NOT NULL THEN

@@ -41,7 +41,8 @@ BEGIN
     END CASE;
 END $$;
 
--- Error unless a column of a proved table can define an order (or, if "divides" is true, keeps each row in one share).
+-- Error unless a column of a proved table can define an order or, if "divides" is true, assigns each row permanently
+-- to one share.
 CREATE FUNCTION inorder_internal.prove_column(t inorder_internal.feed_table, column_name name, divides boolean)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -83,8 +84,8 @@ RETURN CASE WHEN type IN ('int2'::regtype::oid, 'int4'::regtype::oid, 'int8'::re
             WHEN type IN ('text'::regtype::oid, 'varchar'::regtype::oid) THEN 'text'::text
             WHEN type = 'uuid'::regtype::oid THEN 'uuid'::text END;
 
--- A value that differs if another server hashes keys differently: the hash of a constant and, for text, the encoding of
--- the database. The collation and its version do not matter.
+-- A value that detects whether this server hashes keys differently from another server: the hash of a constant and,
+-- for text, the encoding of the database. The collation and its version do not matter.
 CREATE FUNCTION inorder_internal.hash_fingerprint(kind text) RETURNS text
 LANGUAGE sql STABLE
 -- Integers are hashed by value, and text is hashed by its bytes.
@@ -133,7 +134,7 @@ CREATE FUNCTION inorder_internal.prove_known_column(
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
-    -- After a change of the type of the column, another feed may have proved the column.
+    -- The type of the column may have changed, and another feed may have proved the column with the new type.
     IF inorder_internal.column_is_proved(t, column_name, attnum, divides)
        AND (kind IS NULL OR inorder_internal.share_kind(inorder_internal.type_of_column(
                t.relation, column_name::name)) = kind) THEN

@@ -2,9 +2,9 @@
 -- rows of all other transactions that the snapshot of the caller sees. The sum equals count(*), whatever the size of
 -- the table.
 --
--- The stored number and its set are read under the same snapshot as the rows. All transactions of the set had ended
--- before the fold that stored the set. A snapshot that sees the fold therefore sees all rows of these transactions, and
--- each row is in exactly one of the two numbers.
+-- The stored number, its set and the rows are read in the same snapshot. All transactions of the set had ended before
+-- the fold that stored the set. A snapshot that sees the fold therefore sees all rows of these transactions, and each
+-- row is in exactly one of the two numbers.
 
 -- Text that identifies the file for which a stored count is valid: the system identifier, the file, the versions of the
 -- attachments (for a partition), and the versions of the guard. "is_placed" is true if the result is compared with a
@@ -54,7 +54,7 @@ BEGIN
     RETURN format('(SELECT pg_catalog.count(*) %s)', inorder_internal.from_ranges(t, source, numbers, ''));
 END $$;
 
--- The stored number of a table or partition; null if there is no valid number.
+-- The stored count of a table or partition; null if there is no valid count.
 CREATE FUNCTION inorder_internal.known_part(t inorder_internal.feed_table, leaf regclass)
 RETURNS inorder_internal.count_part
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -63,8 +63,8 @@ DECLARE
     present text := inorder_internal.storage(t.relation, leaf, true);
 BEGIN
     SELECT * INTO p FROM inorder_internal.count_part AS e WHERE e.relation = t.relation AND e.part = leaf;
-    -- A set with numbers that this server has not reached comes from the server that was dumped. As long as a restored
-    -- table is not accepted, a subscription may add and remove rows of transactions that were counted.
+    -- A set with numbers that this server has not reached comes from the server that was dumped. Until feed_rebase()
+    -- has accepted a restored table, a subscription may add and remove rows of transactions that were counted.
     IF t.written_here AND split_part(p.storage, ' ', 1) = split_part(present, ' ', 1)
        AND inorder_internal.are_versions(string_to_array(split_part(p.storage, ' ', 2), '/'),
                                          string_to_array(split_part(present, ' ', 2), '/')::bigint[])
@@ -74,7 +74,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- A table that is counted; error unless the caller may read it, and a count exists.
+-- Return the description of a counted table. Error unless the caller may read the table, and the table has an exact
+-- count.
 CREATE FUNCTION inorder_internal.counted(relation regclass, caller oid) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -98,8 +99,8 @@ BEGIN
     RETURN t;
 END $$;
 
--- The tables that contain the rows; for each table, the transactions that are not counted (null without a valid stored
--- number); and the sum of the stored numbers.
+-- The tables that contain the rows; for each table, the transactions that are not counted (null if there is no valid
+-- stored count); and the sum of the stored counts.
 CREATE FUNCTION inorder_internal.known_parts(
     t inorder_internal.feed_table, OUT leaves oid[], OUT others int8multirange[], OUT stored bigint
 )
@@ -117,8 +118,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- The query that counts a table: the stored number plus the rows of all other transactions, in some of the tables that
--- known_parts() returns.
+-- The query that counts a table: the stored count plus the number of rows of all other transactions, in some of the
+-- tables that known_parts() returns.
 CREATE FUNCTION inorder_internal.count_query(
     t inorder_internal.feed_table, caller oid, leaves oid[], others int8multirange[], stored bigint, wanted boolean[]
 ) RETURNS text
@@ -162,7 +163,8 @@ DECLARE
     known inorder_internal.count_part;
     step inorder_internal.fold_step;
 BEGIN
-    -- As long as the table is not accepted, a subscription may add and remove rows of transactions that were counted.
+    -- Until feed_rebase() has accepted the table, a subscription may add and remove rows of transactions that were
+    -- counted.
     PERFORM inorder_internal.say_unaccepted(t.relation) WHERE t.written_here IS NOT TRUE;
     FOREACH leaf IN ARRAY inorder_internal.leaves(t.relation) LOOP
         known := inorder_internal.known_part(t, leaf);
@@ -183,7 +185,7 @@ BEGIN
     PERFORM inorder_internal.unchanged_members(t, inorder_internal.seen_members(t.relation, members));
 END $$;
 
--- Store the number of a table or partition, unless this transaction may have created the file that was counted:
+-- Store the count of a table or partition, unless this transaction may have created the file that was counted.
 -- TRUNCATE in the same transaction would empty such a file instead of replacing it.
 CREATE FUNCTION inorder_internal.keep_part(table_relation regclass, step inorder_internal.fold_step) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -231,7 +233,7 @@ BEGIN
     RETURN known;
 END $$;
 
--- Count a table: the stored number plus all rows that are not folded.
+-- Count a table: the stored count plus the number of rows that are not folded.
 CREATE FUNCTION inorder_internal.count_unfolded(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.known_count
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -268,8 +270,8 @@ DECLARE
     known inorder_internal.known_count := inorder_internal.known_count(t, caller);
     is_known boolean := known.amount IS NOT NULL;
 BEGIN
-    -- If folds have stored more rows than this session has counted, the session starts again from the stored number.
-    -- Otherwise the session would count the rows of those folds a second time.
+    -- If folds have stored more rows than this session has counted, the session starts again from the stored count.
+    -- Otherwise the session would count the rows of these folds a second time.
     IF is_known AND known.more IS NULL THEN
         is_known := (SELECT coalesce(sum(p.rows), 0) <= known.amount FROM inorder_internal.count_part AS p
                      WHERE p.relation = t.relation);

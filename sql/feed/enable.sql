@@ -1,11 +1,10 @@
--- Functions by which the owner of a table makes the table readable (feed_enable), or makes it unreadable again
--- (feed_disable).
+-- Functions with which the owner of a table makes the table readable (feed_enable), or reverts this (feed_disable).
 --
 -- DDL statements run with the privileges of the caller. The result is checked afterwards, by the OIDs of the table and
 -- of the guard's function.
 
--- Lock a table with its partitions. When the lock is granted, the table may have another owner, or may have been
--- dropped.
+-- Lock a table with its partitions. During the wait for the lock, the table may have been dropped, or its owner may
+-- have changed.
 CREATE FUNCTION inorder_internal.lock_owned(caller oid, relation regclass, mode text) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -14,8 +13,8 @@ BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
 END $$;
 
--- Create the triggers of the guard, and drop former triggers of the guard first. If the new triggers replace an intact
--- guard, the positions of feeds on the table get the versions of the new triggers.
+-- Drop former triggers of the guard, and create the triggers of the guard. If the new triggers replace an intact
+-- guard, the versions of the new triggers are stored in the positions of feeds of the table.
 CREATE FUNCTION inorder_internal.make_guard(caller oid, t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -26,7 +25,7 @@ DECLARE
 BEGIN
     SELECT * INTO former FROM inorder_internal.feed_table AS f WHERE f.relation = t.relation;
     was_guarded := former.relation IS NOT NULL AND inorder_internal.unguarded_member(former) IS NULL;
-    -- The table is locked, and no row is written between the two guards. Feeds may therefore accept the new guard in
+    -- The table is locked, and no row is written between the two guards. Feeds can therefore accept the new guard in
     -- place of the old guard.
     IF was_guarded THEN
         former_members := inorder_internal.members(former, true);
@@ -44,9 +43,9 @@ BEGIN
     END IF;
 END $$;
 
--- The role that reads the rows of a table to check them before the table gets the guard. If the caller is a superuser,
--- this role is the owner of the table, because planning a query evaluates functions of the owner in indexes, statistics
--- and partition keys. In the SQL edition, statements run as the caller.
+-- The role that reads the rows of a table for the checks that are made before the guard is created. If the caller is a
+-- superuser, this role is the owner of the table, because planning a query evaluates functions of the owner in
+-- indexes, statistics and partition keys. In the SQL edition, statements run as the caller.
 CREATE FUNCTION inorder_internal.looks_as(caller oid, relation regclass) RETURNS oid
 LANGUAGE sql STABLE
 RETURN (SELECT CASE WHEN r.rolsuper THEN c.relowner ELSE caller END
@@ -85,7 +84,7 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.relation = enable_table.relation) THEN
         PERFORM inorder_internal.refuse_another(relation, t.key_column);
-        -- With a lower base, new rows would have numbers that feeds have already passed.
+        -- With a lower base, new rows would get numbers that feeds have already passed.
         PERFORM inorder_internal.say_ahead(relation, p.highest, p.next)
         FROM (SELECT max(upper(inorder_internal.passed_by(s.position))) - 1 AS highest,
                      inorder_internal.next_transaction(t.base) AS next
@@ -104,12 +103,13 @@ BEGIN
             inorder_internal.prove_table(t, caller), inorder_internal.check_owner(caller, relation);
 END $$;
 
--- Enable a table unless it is already enabled. For an enabled table no writer has to wait, and the caller need not be
--- the owner.
+-- Enable a table unless it is already enabled. If it is already enabled, writers do not wait, and the caller need not
+-- be the owner.
 CREATE FUNCTION inorder_internal.ensure_enabled(caller oid, relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- The guard is looked up in a snapshot that is taken after waiting for another session that creates the guard.
+    -- Another session may be creating the guard. The guard is therefore looked up in a snapshot that is taken after
+    -- the wait for this session.
     PERFORM inorder_internal.check_local(relation), inorder_internal.lock_tree(relation, 'ACCESS SHARE');
     IF inorder_internal.is_enabled(relation, key_column) THEN
         RETURN;

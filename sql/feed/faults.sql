@@ -1,6 +1,6 @@
--- Faults of a table, a position or a batch by which rows would be lost, or delivered twice. Before rows are read,
--- queries look for such faults. These queries are executed with the privileges of the reader (find_fault in next.sql),
--- and complain() raises the error.
+-- Faults of a table, a position or a batch because of which rows would be lost, or delivered twice. Before rows are
+-- read, queries search for such faults. These queries are executed with the privileges of the reader (find_fault in
+-- next.sql), and complain() raises the error.
 
 CREATE FUNCTION inorder_internal.complain(t inorder_internal.feed_table, fault text, member oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -55,7 +55,7 @@ RETURN format('SELECT ''beyond''::pg_catalog.text AS fault, NULL::pg_catalog.oid
 CREATE FUNCTION inorder_internal.unnumbered_query(t inorder_internal.feed_table) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- An index that lacks the rows of number 0 lacks nulls, too. The table itself is therefore searched for nulls,
+    -- An index that lacks the rows of number 0 also lacks nulls. The table itself is therefore searched for nulls,
     -- unless the column cannot be null.
     RETURN format('SELECT ''unnumbered''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member '
                   'WHERE %4$s EXISTS (SELECT FROM %1$s WHERE e.%2$I OPERATOR(pg_catalog.<) %3$s)',
@@ -108,7 +108,8 @@ BEGIN
                   coalesce(array_to_string(passed, ' OR '), 'false'));
 END $$;
 
--- The query for rows that came into a batch after the batch was made; null if there cannot be such rows.
+-- The query for rows that were added to the transactions of a batch after the batch was made; null if there cannot be
+-- such rows.
 CREATE FUNCTION inorder_internal.joined_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[], caller oid
 ) RETURNS text
@@ -147,7 +148,7 @@ BEGIN
     RETURN concat('(', array_to_string(probes, ') UNION ALL ('), ') LIMIT 1');
 END $$;
 
--- True if a transaction has begun by now. In the SQL edition, next_transaction() is taken from the snapshot. In
+-- True if a transaction has already begun. In the SQL edition, next_transaction() depends on the snapshot, and in
 -- REPEATABLE READ the snapshot may be older than a position that a reader keeps.
 CREATE FUNCTION inorder_internal.has_begun(id bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -174,8 +175,8 @@ CREATE FUNCTION inorder_internal.check_same(
 ) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- On another server the table has another OID, and is recognized by its name. A restore recomputes the numbers of a
-    -- generated column; pg_upgrade keeps numbers and OIDs.
+    -- On another server the OID of the table differs, and the table is recognized by its name. A restore recomputes
+    -- the numbers of a generated column; pg_upgrade keeps numbers and OIDs.
     IF remembered IS NULL OR EXISTS (SELECT FROM unnest(remembered) AS k WHERE k.relation = t.relation::oid)
        OR NOT t.is_generated AND NOT EXISTS (SELECT FROM unnest(remembered) AS k
                                              WHERE k.system = inorder_internal.server_system()) THEN

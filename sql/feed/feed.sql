@@ -38,8 +38,7 @@ BEGIN
         RAISE WARNING 'discarding unfinished batches of feed "%", whose table was dropped', feed_name;
         PERFORM inorder_internal.drop_feed(feed, caller);
     END LOOP;
-    -- The number is random. If the number came from a counter, sessions that create feeds would wait for each other's
-    -- transactions.
+    -- The id is random. With a counter, sessions that create feeds would wait for each other's transactions.
     LOOP
         feed := concat('x', left(gen_random_uuid()::text, 8))::bit(32)::bigint;
         EXIT WHEN feed > 0 AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f WHERE f.id = feed);
@@ -56,7 +55,7 @@ EXCEPTION WHEN unique_violation THEN
     PERFORM inorder_internal.say_exists(feed_name, caller);
 END $$;
 
--- A feed; error unless the caller owns the feed or its table.
+-- Return a feed. Error unless the caller owns the feed or its table.
 CREATE FUNCTION inorder_internal.given_feed(feed bigint, caller oid) RETURNS inorder_internal.feed
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -117,8 +116,7 @@ BEGIN
     WHERE s.feed = f.id;
 END $$;
 
--- Set the position of a feed to these transactions. If "transactions" is null, set the position to the place that
--- "start" names.
+-- Set the position of a feed to these transactions or, if "transactions" is null, to the position that "start" names.
 CREATE FUNCTION inorder_internal.seek(caller oid, name text, transactions int8multirange, start text, owner regrole)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -348,8 +346,8 @@ CREATE FUNCTION @extschema@.feed_batch_rows(
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_batch_rows(text, bigint, anyelement, regrole) IS
 'Return the rows of the unfinished batch with this number, in the order of feed_read.';
--- The function that inorder tail calls. In the public schema, another function with the type of the table would match
--- better than this function with anyelement.
+-- The command inorder tail calls this function. In the public schema, a function that another role has created with
+-- the type of the table would match better than this function with anyelement.
 CREATE FUNCTION inorder_text.feed_batch_rows(name text, number bigint, row_type anyelement, owner regrole)
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;

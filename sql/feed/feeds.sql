@@ -1,8 +1,8 @@
 -- The view feeds: the lag of each feed, and the transactions that delay rows.
 --
 -- The view does not plan or run a query over a user table, because planning alone may execute functions of the table's
--- owner. The view does not wait for a lock on a user table, because the owner could then block all readers of the view.
--- Locks that the view takes are released at once: see backlog().
+-- owner. The view does not wait for a lock on a user table, because the owner could then block all readers of the
+-- view. Locks that the view takes are released immediately: see backlog().
 
 -- A row of the view feeds.
 CREATE TYPE inorder_internal.seen_feed AS (
@@ -14,7 +14,7 @@ CREATE TYPE inorder_internal.seen_feed AS (
 );
 
 CREATE FUNCTION inorder_internal.seen_feeds(caller oid) RETURNS SETOF inorder_internal.seen_feed
--- PL/pgSQL keeps the plan, which saves time, because planning takes several times as long as execution.
+-- PL/pgSQL keeps the plan. This saves time, because planning takes several times as long as execution.
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     RETURN QUERY SELECT f.name, inorder_internal.shown_owner(f), c.oid::regclass, t.key_column,
@@ -32,8 +32,8 @@ BEGIN
     LEFT JOIN pg_class AS c ON c.oid = f.relation
     LEFT JOIN inorder_internal.feed_table AS t ON t.relation = c.oid
     CROSS JOIN LATERAL inorder_internal.unfinished_totals(f.id) AS u
-    -- Readers of a table may create feeds on it with sets of any size. Without this condition, each role that sees
-    -- these feeds would wait until the sets are read and decompressed, once for each reference to them.
+    -- Readers of a table may create feeds of the table with sets of any size. Without this condition, each role that
+    -- sees these feeds would wait until the sets are read and decompressed, once for each reference to a set.
     CROSS JOIN LATERAL (SELECT CASE WHEN pg_column_size(d.position) <= 262144 THEN d.position END AS position) AS p
     CROSS JOIN LATERAL (SELECT u.is_small AND pg_column_size((p.position).transactions) <= 65536 AS is_small) AS s
     -- Dead batches do not count as backlog.
@@ -68,7 +68,7 @@ BEGIN ATOMIC
         GROUP BY l.pid, l.virtualtransaction
         HAVING bool_or(l.locktype = 'relation')
     ), ids AS (
-        -- The distance of a 32-bit id from the next id of the snapshot. The id may have been assigned after the
+        -- The difference between a 32-bit id and the next id of the snapshot. The id may have been assigned after the
         -- snapshot was taken.
         SELECT w.pid, x.xid,
                (x.xid::text::bigint - (SELECT inorder_internal.next_transaction(0::bigint)) + 2147483648

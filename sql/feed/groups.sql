@@ -9,11 +9,11 @@
 --     rows of the newest fold  +  deltas of transactions from "bound" on  +  deltas of transactions in "open"
 --
 -- in any snapshot, also on standbys. No row is updated, and no row below the fold is read again. The fold also keeps a
--- proof: files, triggers and columns of the table. The view compares the proof with the present state of the table; if
--- they differ, the view counts the table. Each delta of a partitioned table records the partitions at the time of the
--- statement that wrote the delta. If a delta that is added to the fold records other partitions than the fold, the view
--- also counts the table. The view, the table of deltas and the functions belong to the owner of the table. A set of
--- groups is found by the function of its row trigger.
+-- proof: files, triggers and columns of the table. The view compares the proof with the current state of the table; if
+-- these differ, the view counts the rows of the table. Each delta of a partitioned table records the partitions at the
+-- time of the statement that wrote the delta. If the partitions in a delta that is added to the fold differ from those
+-- of the fold, the view also counts the rows of the table. The view, the table of deltas and the functions belong to
+-- the owner of the table. A set of groups is identified by the function of its row trigger.
 
 -- A set of groups: the table; the qualified names of the view, of the table of deltas, and of the function that folds;
 -- the columns of the table; and the part of trigger names that distinguishes the set. The function of the row trigger
@@ -44,8 +44,8 @@ RETURN (SELECT inorder_internal.group_set(
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = relation);
 
 -- The sets of groups of a table. A set has the columns of its view, which keep their names if columns of the table are
--- renamed. Any role with TRIGGER on the table may create a trigger with the name of a trigger of a set. The function of
--- the trigger must therefore belong to the owner of the table.
+-- renamed. Any role with the TRIGGER privilege on the table may create a trigger with the name of a trigger of a set.
+-- The function of the trigger must therefore belong to the owner of the table.
 CREATE FUNCTION inorder_internal.group_sets(relation regclass) RETURNS SETOF inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -66,8 +66,8 @@ LANGUAGE sql IMMUTABLE
 RETURN (SELECT coalesce(string_agg(format(pattern, c.place, c.name), ''::text ORDER BY c.place), ''::text)
         FROM unnest(columns) WITH ORDINALITY AS c(name, place));
 
--- The GROUP BY clause of a query whose first columns are the groups. The clause gives columns by position, since their
--- names may also mean other result columns. Without columns there is exactly one group.
+-- The GROUP BY clause of a query whose first columns are the groups. The clause refers to columns by position, because
+-- their names may be ambiguous in the result. If there are no columns, there is exactly one group.
 CREATE FUNCTION inorder_internal.grouping(columns name[]) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN columns <> '{}'::name[]
@@ -94,13 +94,14 @@ BEGIN
             WHERE g.tgname > 'zz_inorder_count_~'::name AND g.tgtype & 19 = 19);
 END $$;
 
--- The state of a table, as text: a fold is valid as long as this text is the same. Null if the table has or had
--- inheritance children, or has a trigger that may move rows unnoticed (late_trigger). Null also if a row of the catalog
--- about the table, the deltas or the function was changed after the snapshot was taken. The files and partitions are
--- those that the planner sees now; everything else is as the snapshot sees it. The last word, if any, is the text by
--- which deltas identify the partitions (delta_tree). The row of a table in pg_class changes if the table gets another
--- owner, name or schema, other row security, a first rule or a first child. If a child or a rule is added and removed,
--- this change of the row remains, although ANALYZE or VACUUM resets relhassubclass and relhasrules.
+-- The state of a table, as text. A fold is valid as long as this text is unchanged. Null if the table has or had
+-- inheritance children, or has a trigger that may move rows unnoticed (late_trigger). Also null if a catalog row of
+-- the table, the deltas or the function was changed after the snapshot was taken. The files and partitions are those
+-- that the planner sees now; everything else is as the snapshot sees it. The last word, if any, is the text with which
+-- deltas identify the partitions (delta_tree). The pg_class row of a table is updated when the owner, name, schema or
+-- row security of the table changes, or when the first rule or the first child is added. If a rule or a child is added
+-- and removed, the new version of the row still shows this, although ANALYZE or VACUUM resets relhassubclass and
+-- relhasrules.
 CREATE FUNCTION inorder_internal.exact_count_proof(caller oid, relation regclass, deltas regclass, columns name[])
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -124,7 +125,7 @@ BEGIN
                                 END AS members OFFSET 0) AS m
             WHERE c.oid = relation AND NOT (c.relkind = 'r' AND c.relhassubclass)
               AND (c.relkind = 'r' OR inorder_internal.late_trigger(m.members) IS NULL)
-              -- Statements of a transaction with an older snapshot fire the triggers that exist now.
+              -- Statements of a transaction with an older snapshot fire the current triggers.
               AND NOT EXISTS (
                   SELECT FROM (SELECT c.xmax UNION ALL SELECT d.xmax UNION ALL SELECT f.xmax
                                UNION ALL SELECT a.xmax FROM pg_attribute AS a
@@ -145,7 +146,7 @@ BEGIN
           DETAIL = 'A role may write the counts of a table only if it may write into the table.';
 END $$;
 
--- The first part of the function that writes deltas. This part checks the table of deltas. After a swap by rename, the
+-- The first part of the function that writes deltas, which checks the table of deltas. After a swap by rename, the
 -- name of the table of deltas may refer to the table of deltas of another function, or to a table of another owner. A
 -- writer must not run the triggers of such a table. After a restore the name refers to a table with another OID.
 CREATE FUNCTION inorder_internal.known_deltas(s inorder_internal.group_set) RETURNS text
@@ -189,9 +190,9 @@ CREATE FUNCTION inorder_internal.moving_setting() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN 'pg_catalog.concat(''inorder.moving_'', TG_ARGV[0])'::text;
 
--- In the function that writes deltas: the part that handles an UPDATE of a partitioned table. Rows that MERGE moves to
--- another partition are missing from the transition tables of MERGE. Rows of both transition tables are in the same
--- order.
+-- This part of the function that writes deltas handles an UPDATE of a partitioned table. Rows that MERGE moves to
+-- another partition are missing from the transition tables of MERGE. The rows of both transition tables are in the
+-- same order.
 CREATE FUNCTION inorder_internal.before_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('
@@ -214,7 +215,7 @@ RETURN (SELECT format('
         FROM (SELECT array_agg(p) AS names FROM inorder_internal.partition_columns((s).relation) AS p) AS k
         WHERE k.names IS DISTINCT FROM NULL);
 
--- In the function that writes deltas: the part that skips a detached partition, which has lost the trigger for rows.
+-- This part of the function that writes deltas skips a detached partition, which has lost the row trigger.
 CREATE FUNCTION inorder_internal.unless_detached(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('
@@ -223,10 +224,10 @@ RETURN (SELECT format('
             RETURN NULL;'::text, concat('zz_inorder_count_', (s).id, '_row'))
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
--- In the function that writes deltas: the part that finds the partitions of the table; null for a table without
--- partitions. A partition that is created and dropped between two folds leaves nothing but its deltas. A partition that
--- the snapshot does not see, but that was already written into, is found by a function that locks all partitions. The
--- trigger in C writes the same text (tree_of).
+-- This part of the function that writes deltas finds the partitions of the table; null for a table without partitions.
+-- If a partition is created and dropped between two folds, only its deltas remain. A partition into which rows were
+-- already written, but which the snapshot does not see, is found by a function that locks all partitions. The trigger
+-- in C writes the same text (tree_of).
 CREATE FUNCTION inorder_internal.delta_tree(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT '
@@ -246,18 +247,18 @@ RETURN (SELECT '
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
 -- In the rows of a fold, "xact" is the "bound" of the fold plus this number. One index then finds deltas and folds.
--- With two indexes, each with a condition, a statement of one row took a tenth longer. The index does not contain the
--- group. A read of one of 5,000 groups therefore takes 2.6 ms instead of 1.6 ms; with 100 groups there is no
--- difference.
+-- With two partial indexes, a statement that inserts one row took 10 % longer. The index does not contain the group.
+-- Reading one of 5,000 groups therefore takes 2.6 ms instead of 1.6 ms; with 100 groups there is no difference.
 CREATE FUNCTION inorder_internal.fold_base() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN '9223372036854775808'::text;
 
--- The queries for the rows that are added up: deltas of later transactions, deltas of transactions that the fold found
--- open, and the rows of the fold. "fold" is the pattern of an expression for a column of the fold. After VACUUM during
--- a long transaction the table of deltas has few rows in many pages, and the planner would read this whole table. ORDER
--- BY, and a LIMIT for which the planner expects a tenth of the rows, make the planner use the index. For a range of
--- transaction numbers the planner uses the index in any case, and a query without ORDER BY reads 1,000 deltas faster.
+-- The queries for the rows that are added up: deltas of later transactions, deltas of transactions that were in
+-- progress at the time of the fold, and the rows of the fold. "fold" is the pattern of an expression for a column of
+-- the fold. After VACUUM during a long transaction the table of deltas has few rows in many pages, and the planner
+-- would read this whole table. ORDER BY, and a LIMIT for which the planner expects a tenth of the rows, make the
+-- planner use the index. For a range of transaction numbers the planner always uses the index, and a query without
+-- ORDER BY reads 1,000 deltas faster.
 CREATE FUNCTION inorder_internal.added_rows(s inorder_internal.group_set, list text, fold text) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -279,15 +280,15 @@ RETURN (SELECT string_agg(format(' AND NOT EXISTS (SELECT FROM %s AS d WHERE d.p
         CROSS JOIN inorder_internal.added_rows(s, 'd.proof'::text, 'f.%s'::text) WITH ORDINALITY AS k(query, place)
         WHERE c.oid = (s).relation AND c.relkind = 'p' AND k.place < 3);
 
--- The columns of deltas that the triggers fill, with the privileges of any role that writes into the table.
+-- The columns of deltas into which the triggers write, with the privileges of any role that writes into the table.
 CREATE FUNCTION inorder_internal.delta_columns(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(inorder_internal.group_list((s).columns, 'g%s, '), 'n'::text,
               CASE WHEN inorder_internal.delta_tree(s) <> ''::text THEN ', proof'::text END);
 
 -- The body of the function that writes deltas. The function runs with the search_path of the caller, and must not
--- depend on this search_path. Columns of the rows are not qualified by a table, since a qualified name may also mean a
--- function.
+-- depend on this search_path. Columns of the rows are not qualified with a table name, because a qualified name may
+-- also refer to a function.
 CREATE FUNCTION inorder_internal.group_body(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -331,7 +332,7 @@ END
     CASE WHEN inorder_internal.delta_tree(s) <> ''::text THEN ', (SELECT t.hash FROM tree AS t)'::text END,
     inorder_internal.known_deltas(s));
 
--- The function of the statement triggers.
+-- The name of the function that the statement triggers call.
 CREATE FUNCTION inorder_internal.counting_function(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
@@ -440,9 +441,9 @@ LANGUAGE sql STABLE
 RETURN format('%s.exact_count_proof(%L::regclass, %L::regclass, %L::name[])'::text, inorder_internal.public_schema(),
               (s).relation, (s).deltas, (s).columns);
 
--- The view, which is created again if columns were renamed. The planner estimates that an unknown LIMIT returns a tenth
--- of the rows. Three nested LIMITs therefore keep the planner from using workers and JIT compilation for a part of the
--- query that seldom runs.
+-- The view, which is created again if columns were renamed. The planner estimates that an unknown LIMIT returns a
+-- tenth of the rows. Three nested LIMITs therefore prevent the planner from using parallel workers and JIT compilation
+-- for a part of the query that is seldom executed.
 CREATE FUNCTION inorder_internal.view_statement(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format(
@@ -621,9 +622,9 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = fault, HINT = remedy;
 END $$;
 
--- The statement that adds up the fold and the deltas that a snapshot sees, and stores the sums in place of the fold and
--- the deltas. If "recounts" is true, the proof does not hold, and the view counts the table. All folds and deltas are
--- then deleted, because deltas of another server may have numbers that this server has not reached.
+-- The statement that adds up the fold and the deltas that a snapshot sees, and stores the sums in place of the fold
+-- and the deltas. If "recounts" is true, the proof is not valid, and the view counts the rows of the table. All folds
+-- and deltas are then deleted, because deltas of another server may have numbers that this server has not reached.
 CREATE FUNCTION inorder_internal.adding_statement(s inorder_internal.group_set, recounts boolean) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -644,13 +645,13 @@ RETURN format('
     (s).deltas, inorder_internal.group_list((s).columns, 'g%s, '), (s).view,
     inorder_internal.group_list((s).columns, 'NULL, '), inorder_internal.fold_base());
 
--- The statement that folds a set. Folds take turns. If the proof does not hold, a fold that may wait counts the table.
--- If the transaction has written into the table, that fold raises an error instead, because deltas of a statement that
--- has not ended may be missing. The proof is computed before the table is checked for faults, and again at the end. The
--- sums are valid only if both proofs are equal, because meanwhile a trigger may have been disabled, or a partition
--- added and removed. A partition cannot be removed once its rows were counted, because counting locks the partition. A
--- fold writes all groups. A fold that does not wait is therefore made only if the number of transactions since the
--- newest fold exceeds the number of groups of that fold.
+-- The statement that folds a set. Folds take turns. If the proof is not valid, a fold that may wait counts the rows of
+-- the table. If the transaction has written into the table, that fold raises an error instead, because deltas of a
+-- statement that has not ended may be missing. The proof is computed before the table is checked for faults, and again
+-- at the end. The sums are valid only if both proofs are equal, because meanwhile a trigger may have been disabled, or
+-- a partition added and removed. A partition cannot be removed once its rows were counted, because counting locks the
+-- partition. A fold writes all groups. A fold that does not wait is therefore made only if the number of transactions
+-- since the newest fold exceeds the number of groups of that fold.
 CREATE FUNCTION inorder_internal.fold_statement(
     s inorder_internal.group_set, proof text, waits boolean, refusal text
 ) RETURNS text
@@ -682,13 +683,13 @@ END', proof, s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END,
 END $$;
 
 -- Fold a set. The caller is the owner of the table if "waits" is true, otherwise a writer. Error if the transaction
--- holds a lock of DDL statements on the table, or has changed the row of the table in pg_class, as GRANT does. The
--- transaction could then change the table again, and the proof would not show the change. For a writer the set is not
--- searched for faults, because this would take longer than the fold. As long as the proof of the newest fold holds, the
--- set has no fault. A writer does not wait for a locked partition. (LOCK TABLE on the view locks the table and all
--- partitions, with the privileges of the owner of the view.) A writer does not fold if a partition belongs to another
--- role. The plan of the fold may evaluate functions of that role, for example in the predicate of an index, with the
--- privileges of the owner of the table, who has not asked for the fold.
+-- holds a lock that DDL statements take on the table, or has changed the pg_class row of the table, as GRANT does.
+-- Such a transaction could change the table again, and the proof would not show the change. For a writer the set is
+-- not searched for faults, because this would take longer than the fold. As long as the proof of the newest fold is
+-- valid, the set has no fault. A writer does not wait for a locked partition. (LOCK TABLE on the view locks the table
+-- and all partitions, with the privileges of the owner of the view.) A writer does not fold if a partition belongs to
+-- another role. Otherwise the fold might evaluate functions of that role, for example in the predicate of an index,
+-- with the privileges of the owner of the table, who has not requested the fold.
 CREATE FUNCTION inorder_internal.fold_set(caller oid, s inorder_internal.group_set, waits boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -742,7 +743,7 @@ BEGIN
     RETURN folded;
 END $$;
 
--- The fold that writers make from time to time, if it is permitted and need not wait.
+-- The fold that writers make from time to time, if they have the privileges and need not wait.
 CREATE FUNCTION inorder_internal.exact_count_fold_soon(caller oid, relation regclass, deltas regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -753,10 +754,10 @@ EXCEPTION WHEN OTHERS THEN
     NULL;  -- exact_count_fold() reports the error to the owner
 END $$;
 
--- The set of groups of a table by some columns, if this set exists, even if the view of the set was dropped. Otherwise
--- the set that would be created; error if a name in that set is taken, perhaps by a set with other columns. The set by
--- the columns {a,b} and the set by the column {a_b} have the same names, and all sets of a table with a long name have
--- the same names, too.
+-- The set of groups of a table by some columns, if this set exists, even if the view of the set was dropped. If the
+-- set does not exist, return the set that would be created, or raise an error if a name in that set is in use, perhaps
+-- by a set with other columns. The set by the columns {a,b} and the set by the column {a_b} have the same names, and
+-- all sets of a table with a long name have the same names, too.
 CREATE FUNCTION inorder_internal.set_to_make(relation regclass, columns name[]) RETURNS inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

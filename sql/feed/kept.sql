@@ -1,7 +1,7 @@
--- Functions that find the state of a feed by its name, check it, lock it and change it; and functions for the batches
--- of its workers.
+-- Functions that find a feed by its name, and check, lock and change its state; and functions for the batches of its
+-- workers.
 
--- A feed in its present state. If is_renamed is true, the owner was renamed. If is_found is true, "next" is the batch
+-- A feed in its current state. If is_renamed is true, the owner was renamed. If is_found is true, "next" is the batch
 -- that follows the position.
 CREATE TYPE inorder_internal.feed_view AS (
     feed_id bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
@@ -54,7 +54,7 @@ BEGIN
     IF f.id IS NOT NULL THEN
         RETURN f;
     END IF;
-    -- A feed whose role belongs to another server is visible to the owner of the table only.
+    -- A feed whose role belongs to another server is visible only to the owner of the table.
     SELECT * INTO f FROM inorder_internal.feed AS k
     WHERE k.name = feed_name AND k.owner = find_feed.owner
       AND (pg_get_userbyid(k.owner) = k.owner_name OR k.system = inorder_internal.server_system()
@@ -86,8 +86,8 @@ BEGIN
           HINT = format('The owner of the table must call feed_rebase(%L).', f.relation);
 END $$;
 
--- A feed; error unless the caller may move it and, if must_read is true, read its table. A restored feed is an error
--- unless "seeks" is true.
+-- Return a feed. Error unless the caller may move the feed and, if must_read is true, read its table. Also an error if
+-- the feed was restored, unless "seeks" is true.
 CREATE FUNCTION inorder_internal.checked_feed(feed bigint, caller oid, must_read boolean, seeks boolean)
 RETURNS inorder_internal.feed
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -114,14 +114,14 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed in its present state, read after waiting for the lock on its table. Null unless the feed exists, its state was
--- written on this server, and the caller may move the feed. If must_read is true, the caller must also be allowed to
--- read the table, and the result includes the description of the table.
+-- Return a feed in its current state, which is read after the wait for the lock on the table. Null unless the feed
+-- exists, its state was written on this server, and the caller may move the feed. If must_read is true, the caller
+-- must also be allowed to read the table, and the result includes the description of the table.
 CREATE FUNCTION inorder_internal.view_feed(feed bigint, relation oid, caller oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- The same as view_feed(), but with an error instead of null.
+-- The same as view_feed(), but raises an error instead of returning null.
 CREATE FUNCTION inorder_internal.read_state(feed bigint, relation oid, caller oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -136,8 +136,8 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed in its present state, found by its name; error unless the caller may move the feed and, if must_read is true,
--- read its table.
+-- Return a feed in its current state, found by its name. Error unless the caller may move the feed and, if must_read
+-- is true, read its table.
 CREATE FUNCTION inorder_internal.open_feed(caller oid, name text, owner oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -155,9 +155,8 @@ CREATE FUNCTION inorder_internal.microseconds() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
--- The number after which the batches of a new or renamed feed are numbered. This number is higher than all numbers of
--- earlier feeds of this name, because no feed makes a batch each microsecond, and a promotion adds at most 10^9 to the
--- numbers.
+-- A number below the first batch number of a new or renamed feed. It is higher than all batch numbers of earlier feeds
+-- of this name, because no feed makes a batch each microsecond, and a promotion adds at most 10^9 to the numbers.
 CREATE FUNCTION inorder_internal.first_number() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.microseconds()
@@ -165,7 +164,7 @@ RETURN inorder_internal.microseconds()
 
 -- The number of the batch after the given batch. On the same server and timeline, this number is higher by one. The
 -- state of another server or timeline may lack the last numbers that were assigned, but never as many as 10^9 numbers.
--- In this case, the next number is the higher one of two numbers: the present time, and the given number plus 10^9.
+-- In this case, the next number is the greater of the current time in microseconds and the given number plus 10^9.
 CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -211,8 +210,8 @@ BEGIN
     RETURN CASE WHEN gives THEN number END;
 END $$;
 
--- A position with the present partitions of its table. A position in the middle of a set that is read in the order of a
--- column keeps that order.
+-- A position with the current partitions of its table. If the position is inside a set that is read in the order of a
+-- column, this order is kept.
 CREATE FUNCTION inorder_internal.with_table(
     t inorder_internal.feed_table, from_position @extschema@.feed_position, OUT p @extschema@.feed_position
 )
@@ -252,8 +251,8 @@ CREATE FUNCTION inorder_internal.keep_batch(b inorder_internal.worker_batch)
 RETURNS inorder_internal.worker_batch
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Delete a batch with this token or, if the token is null, a dead batch; false unless the batch exists, and the caller
--- may finish it.
+-- Delete a batch that has this token or, if the token is null, a dead batch. False if there is no such batch, or if
+-- the caller may not finish it.
 CREATE FUNCTION inorder_internal.delete_batch(feed bigint, relation oid, caller oid, number bigint, token bigint)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;

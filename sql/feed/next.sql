@@ -12,7 +12,7 @@
 -- functions that it calls see the snapshot of the statement that calls find_batch(). The set of transactions that have
 -- ended, the proofs of the table, and the rows by which a batch is limited therefore belong to one snapshot.
 
--- Error if whole transactions are wanted in the order of a column.
+-- Error if whole transactions are requested together with the order of a column.
 CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -59,7 +59,7 @@ BEGIN
        AND NOT inorder_internal.has_begun(highest - t.base) THEN
         PERFORM inorder_internal.say_ahead(t.relation, highest, next);
     END IF;
-    -- A position with the members of this table belongs to this table.
+    -- If the members of the position are those of this table, the position belongs to this table.
     IF are_others THEN
         PERFORM inorder_internal.check_remembers(t, p);
     END IF;
@@ -82,14 +82,14 @@ BEGIN
     ELSIF p.partial IS NOT NULL THEN
         PERFORM inorder_internal.check_order(t, p.members, p.partial);
     END IF;
-    -- Keep the partitions in the position, because this standby may still lack some of them.
+    -- Keep the partitions of the position, because this standby may not have all of them yet.
     IF NOT isempty(inorder_internal.minus(p.transactions, inorder_internal.ended_transactions(t.base))) THEN
         batch.members := ARRAY(SELECT m FROM unnest(members) AS m UNION SELECT m FROM unnest(p.members) AS m
                                ORDER BY 1);
     END IF;
 END $$;
 
--- The query that finds out if a batch has rows, in the form of a probe query: see find_fault().
+-- The query that finds out whether a batch has rows, in the form of a probe query: see find_fault().
 CREATE FUNCTION inorder_internal.rows_query(t inorder_internal.feed_table, b @extschema@.feed_batch)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -140,7 +140,7 @@ BEGIN
 END $$;
 
 -- The end of a batch, found by queries. Rows that existed before feed_prepare() come first. These rows are read in the
--- order of their key. If these rows were read in the order of the number, the planner would sort all of these rows.
+-- order of their key. Reading them in the order of the number would make the planner sort all of them.
 CREATE FUNCTION inorder_internal.end_by_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
 ) RETURNS inorder_internal.batch_end
@@ -164,8 +164,8 @@ BEGIN
     RETURN e;
 END $$;
 
--- The batch, limited to max_rows rows unless max_rows is null. All limits of a batch are applied here or, for a batch
--- in the order of a column, by find_batch_in_order().
+-- Return the batch, limited to max_rows rows unless max_rows is null. All limits of a batch are applied here or, for a
+-- batch in the order of a column, by find_batch_in_order().
 CREATE FUNCTION inorder_internal.find_end(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, whole boolean, caller oid
 ) RETURNS inorder_internal.found_batch
@@ -231,8 +231,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- The batch that follows a position, if the indexes show this batch, or show that no batch follows (next.c), and if the
--- table is unchanged since the position was made. Otherwise null.
+-- The batch that follows a position, found by the indexes (next.c); the result shows if no batch follows. Null if the
+-- indexes are not sufficient, or if the table has changed since the position was made.
 CREATE FUNCTION inorder_internal.next_by_index(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.found_batch
@@ -260,8 +260,8 @@ BEGIN
     t := inorder_internal.lock_table(t, caller);
     n := inorder_internal.find_batch(t, p, max_rows, whole, caller);
     -- A search that finds nothing is costly after a load that was rolled back, until VACUUM removes the rows of the
-    -- load. The first search of a session also reads pages of the catalog. About half of the limit, which grows with
-    -- each partition, is for these pages.
+    -- load. The first search of a session also reads pages of the catalog. About half of the limit, which increases
+    -- with each partition, is for these pages.
     n.is_costly := NOT n.has_rows
         AND inorder_internal.pages_read(t, false) - pages > 2000 + 100 * cardinality(n.members)::bigint;
     IF (n.rest).transactions IS NOT NULL THEN
@@ -275,8 +275,8 @@ END $$;
 -- Existing batches
 
 -- Raise the error of a call whose snapshot does not see all transactions that the call needs. The error code is
--- serialization_failure if the call can succeed later or in a new transaction. If this primary has not reached the
--- transactions, the error code is object_not_in_prerequisite_state.
+-- serialization_failure if the call can succeed later or in a new transaction. If the transactions have not yet begun
+-- on this primary, the error code is object_not_in_prerequisite_state.
 CREATE FUNCTION inorder_internal.say_newer(what text, missing int8multirange, base bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -288,8 +288,8 @@ BEGIN
                  'has caught up.';
 END $$;
 
--- A batch; error unless it can be read: it must belong to this table, which is locked and proved, and all of its
--- transactions must have ended in the current snapshot.
+-- Return a batch that can be read. Error unless the batch belongs to this table, and all of its transactions have
+-- ended in the current snapshot. The table is locked and proved.
 CREATE FUNCTION inorder_internal.readable_batch(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[]
 ) RETURNS @extschema@.feed_batch
@@ -297,7 +297,8 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     missing int8multirange := inorder_internal.minus(b.transactions, inorder_internal.ended_transactions(t.base));
 BEGIN
-    -- A batch that has the members of this table belongs to this table, and was made with the same key.
+    -- If the members of the batch are those of this table, the batch belongs to this table, and was made with the same
+    -- key.
     IF inorder_internal.differ(b.members, members) THEN
         PERFORM inorder_internal.check_same(t, b.members, 'batch');
         IF coalesce(b.resumed, b.cut) IS NOT NULL THEN
@@ -312,13 +313,14 @@ BEGIN
     RETURN b;
 END $$;
 
--- The rows to be read: the table (locked and proved), the members that were proved, and the batch (null if there are no
--- rows).
+-- The rows to be read: the table, which is locked and proved; the members that were proved; and the batch, which is
+-- null if there are no rows.
 CREATE TYPE inorder_internal.found_rows AS (
     t inorder_internal.feed_table, members @extschema@.feed_member[], batch @extschema@.feed_batch
 );
 
--- The query for the rows of a batch, with the present names of table and columns. The caller runs the query next.
+-- The query for the rows of a batch, with the current names of table and columns. The caller executes the query
+-- immediately.
 CREATE FUNCTION inorder_internal.text_for_rows(
     t inorder_internal.feed_table, b @extschema@.feed_batch, in_order boolean
 ) RETURNS text

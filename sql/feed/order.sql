@@ -2,9 +2,9 @@
 --
 -- Transactions are numbered at their first write. Suppose that transaction A is numbered; then transaction B writes
 -- version 1 of a stream and commits; then A locks the stream and writes version 2. The numbers are then in the wrong
--- order. If the values of a column are drawn after the lock is taken, the values are in the right order. A feed in the
--- order of such a column freezes the set ended(S) - P, and delivers the rows of this set in the order of the column, in
--- pieces. The next set is frozen when all pieces of this set are delivered:
+-- order. If the values of a column are drawn from a sequence after the lock is taken, these values are in the right
+-- order. A feed in the order of such a column freezes the set ended(S) - P, and delivers the rows of this set in the
+-- order of the column, in pieces. The next set is frozen when all pieces of this set are delivered:
 --
 --  1. If row 2 was written after the transaction of row 1 had committed, then in each snapshot in which the
 --     transaction of row 2 has ended, the transaction of row 1 has ended, too. Row 1 is therefore in the same set, or
@@ -13,10 +13,10 @@
 --  3. The set is fixed, its transactions have ended, and rows do not change. Each row is therefore in exactly one
 --     piece, whatever the values are. Rows of equal value are in the same piece.
 --
--- Positions and batches of such a feed have no partial transaction (partial, resumed and cut are null), but an
--- ordering.
+-- Positions and batches of such a feed have an ordering, and no partial transaction: partial, resumed and cut are
+-- null.
 
--- The order of a position that is between two sets; null if no column is given.
+-- The ordering of a position between two sets; null if no column is given.
 CREATE FUNCTION inorder_internal.new_order(relation regclass, order_column text)
 RETURNS @extschema@.feed_order
 LANGUAGE sql STABLE
@@ -26,7 +26,7 @@ RETURN CASE WHEN order_column IS NOT NULL THEN ROW(order_column, coalesce((
     WHERE a.attrelid = relation AND a.attname = order_column::name AND a.attnum > 0::smallint AND NOT a.attisdropped),
     0::smallint), NULL, NULL, NULL, NULL, NULL)::@extschema@.feed_order END;
 
--- The order of a restored position or batch, by the column of the same name in this database.
+-- The ordering of a restored position or batch, with the column of the same name in this database.
 CREATE FUNCTION inorder_internal.renumbered(relation regclass, o @extschema@.feed_order)
 RETURNS @extschema@.feed_order
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -43,9 +43,10 @@ CREATE FUNCTION inorder_internal.passed_by(p @extschema@.feed_position) RETURNS 
 LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.plus((p).transactions, coalesce((p).ordering.frozen, '{}'::int8multirange));
 
--- Error if rows cannot be delivered in the order of a column for one of these reasons: the column has the transaction
--- number; its values are drawn from several sequences; or its sequence caches, descends or cycles. The function is
--- VOLATILE to see the present state of the sequence, which is not locked. The proof is kept until the sequence changes.
+-- Error if rows cannot be delivered in the order of a column, because the column contains the transaction number, its
+-- values are drawn from several sequences, or its sequence caches values, descends or cycles. The function is VOLATILE
+-- so that it sees the current state of the sequence, which is not locked. The proof is kept until the sequence
+-- changes.
 CREATE FUNCTION inorder_internal.check_order_column(t inorder_internal.feed_table, order_column text)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -138,6 +139,6 @@ RETURN format('SELECT pg_catalog.min(e.%1$I)::pg_catalog.int8 %2$s '
 -- The query for the highest value in a table. This value is an upper bound for the rows of a set that has ended.
 CREATE FUNCTION inorder_internal.highest_query(t inorder_internal.feed_table, order_column text) RETURNS text
 LANGUAGE sql STABLE
--- The condition of a share is left out, because a search for the last row of one share could read the whole index.
+-- The query has no condition for a share, because a search for the last row of one share could read the whole index.
 RETURN format('SELECT e.%1$I::pg_catalog.int8 FROM %2$s ORDER BY e.%1$I DESC LIMIT 1', order_column,
               inorder_internal.named((t).relation));

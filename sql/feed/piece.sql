@@ -1,10 +1,10 @@
 -- Delivery in the order of a column: the next piece of a set. order.sql explains why the order is right.
 --
 -- There are two ways to find a piece. The first way walks the index of the column from the first value on, and skips
--- the rows of other transactions. This walk is better if most rows belong to the set, as in a backlog. The second way
--- fetches the rows of the set by number, and sorts them. This search is better if the set has few rows. The planner and
--- statistics do not show which way is better. Both ways are therefore tried in turn with a budget of rows, which grows
--- until one of the two ways succeeds. The search then takes a small multiple of the time of the better way.
+-- the rows of other transactions. This walk is faster if most rows belong to the set, as in a backlog. The second way
+-- fetches the rows of the set by number, and sorts them. This search is faster if the set has few rows. The planner
+-- and statistics do not show which way is faster. Both ways are therefore tried in turn with a budget of rows, which
+-- grows until one of the two ways succeeds. The search then takes a small multiple of the time of the faster way.
 
 -- The result of a search for rows after a position.
 --
@@ -69,7 +69,8 @@ CREATE FUNCTION inorder_internal.first_by_either(
 ) RETURNS inorder_internal.order_search
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- A walk that goes too far costs less than a second walk. If the set has most of the rows, the walk ends early.
+    -- A walk that reads too many rows costs less than a second walk. If the set has most of the rows, the walk ends
+    -- early.
     budget bigint := 100 + 16 * max_rows::bigint;
 BEGIN
     LOOP
@@ -98,8 +99,8 @@ DECLARE
     s inorder_internal.order_search;
     few bigint := 100 + 16 * max_rows::bigint;
 BEGIN
-    -- If nothing was read before, the walk begins below all values. Otherwise the rows of a small set are fetched by
-    -- number, and for a large set the walk begins at the lowest value of the set.
+    -- If no rows have been read yet, the walk begins below all values. Otherwise the rows of a small set are fetched
+    -- by number, and for a large set the walk begins at the lowest value of the set.
     IF nothing_read THEN
         s.walked_from := -9223372036854775808;
     ELSIF inorder_internal.set_size(t, b, few, caller) < few THEN

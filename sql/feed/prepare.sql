@@ -1,7 +1,7 @@
--- Existing tables: the statements that make them readable.
+-- The statements that make an existing table readable.
 
--- The index on a column of a table, if an earlier run of the statements of feed_prepare() has created the index, or if
--- the server has created it for a partition because of the parent's index; otherwise null.
+-- The index on a column of a table, if an earlier execution of the statements of feed_prepare() has created the index,
+-- or if the server has created it for a partition because of the parent's index; otherwise null.
 CREATE FUNCTION inorder_internal.made_index(member oid, key_column name, above oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -12,7 +12,8 @@ BEGIN
             ORDER BY h.inhrelid LIMIT 1);
 END $$;
 
--- The name of an index that feed_prepare() creates. Ten characters take at most 40 of the 63 bytes of a name.
+-- The name of an index that feed_prepare() creates. Ten characters of the table's name take at most 40 of the 63 bytes
+-- of a name.
 CREATE FUNCTION inorder_internal.index_name(member oid) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT concat(left(c.relname::text, 10), '_', c.oid, '_number') FROM pg_class AS c WHERE c.oid = member);
@@ -49,9 +50,9 @@ BEGIN
     FROM named AS m LEFT JOIN named AS p ON p.oid = m.parent LEFT JOIN pg_index AS i ON i.indexrelid = m.made;
 END $$;
 
--- The columns of the index: the number, then the primary key. The index then has the rows of a transaction in the order
--- in which they are delivered. The primary key is left out if one of its columns has a variable length, because an
--- index refuses long values.
+-- The columns of the index: the number, then the primary key. In such an index the rows of a transaction are in the
+-- order in which they are delivered. The primary key is omitted if one of its columns has a variable length, because
+-- an index does not accept long values.
 CREATE FUNCTION inorder_internal.indexed_columns(relation regclass, key_column name) RETURNS name[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -80,10 +81,11 @@ BEGIN
     END IF;
 END $$;
 
--- The statements that create the indexes on a column of a table or of a tree of partitions. The statements do not block
--- writers. Indexes that an earlier run of the statements has completed are omitted; invalid indexes of an earlier run
--- are dropped first. The caller has checked that the table itself has no valid index on the column. to_regclass() is
--- not used, because the role that calls feed_prepare() may lack USAGE on the schemas of partitions.
+-- The statements that create the indexes on a column of a table or of a tree of partitions. The statements do not
+-- block writers. Indexes that an earlier execution of the statements has completed are omitted, and invalid indexes of
+-- an earlier execution are dropped first. The caller has checked that the table itself has no valid index on the
+-- column. to_regclass() is not used, because the role that calls feed_prepare() may lack USAGE on the schemas of
+-- partitions.
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
@@ -139,8 +141,8 @@ BEGIN
     fault := CASE
         WHEN c.relispartition THEN 'is a partition'
         WHEN c.reloftype <> 0 THEN format('is of type %s', c.reloftype::regtype)
-        -- Columns whose type is an array of the row type count, too. The server itself reports other types that contain
-        -- the row type.
+        -- Columns whose type is an array of the row type are also found. The server itself reports other types that
+        -- contain the row type.
         ELSE (SELECT format('has a row type that column %I of %s uses', a.attname, a.attrelid::regclass)
               FROM pg_attribute AS a JOIN pg_class AS u ON u.oid = a.attrelid AND u.relkind IN ('r', 'm', 'p')
               WHERE NOT a.attisdropped AND a.atttypid IN (
@@ -175,8 +177,8 @@ BEGIN
     END IF;
 END $$;
 
--- Error if feed_enable(), the last of the statements, would refuse the table in its present state, or in the state
--- after the other statements. Returns the description of the table with this column, as it is or will be.
+-- Error if feed_enable(), the last of the statements, would refuse the table in its current state, or in its state
+-- after the other statements. Returns the description of the table with this column, which exists or will be added.
 CREATE FUNCTION inorder_internal.check_preparable(caller oid, relation regclass, key_column name)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -284,7 +286,7 @@ BEGIN
                   '(values|select)[^a-z_]([^;]*[.,])? ?[*]'));
 END $$;
 
--- Report what else may depend on the number of columns of a table.
+-- Report objects and statements that may depend on the number of columns of a table.
 CREATE FUNCTION inorder_internal.say_column_comes(relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

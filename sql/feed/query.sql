@@ -1,12 +1,13 @@
--- The text of queries for rows of a table by transaction number. Each query gives the table the alias e.
+-- The text of queries for rows of a table by transaction number. In each query the alias of the table is e.
 --
 -- The queries run with the caller's privileges. In feed_apply() the queries also run with the caller's search_path.
 -- Every name is therefore either a quoted column of the table, or schema-qualified. Literals have a type. Every
 -- function and operator is the server's own, except feed_is_table(). query.c refuses any other query.
 --
--- The name of a table may refer to another relation when a text is run, because the schema of the table can be renamed.
--- Each text therefore names the row type of the relation. The planner evaluates functions in FROM first, before it
--- examines policies, indexes and partition keys; functions with constant arguments then vanish from the plan.
+-- When a text is executed, the name of a table may refer to another relation, because the schema of the table can be
+-- renamed. Each text therefore names the row type of the relation. The planner evaluates functions in FROM first,
+-- before it examines policies, indexes and partition keys; functions with constant arguments are then removed from the
+-- plan.
 
 -- A table as the source of a query. The query raises an error if the name refers to another relation.
 CREATE FUNCTION inorder_internal.named(relation regclass) RETURNS text
@@ -27,8 +28,8 @@ LANGUAGE sql STABLE  -- an IMMUTABLE function that calls format(), which is STAB
 -- null.
 RETURN format('pg_catalog.arrayoverlap(ARRAY[e.%I], NULL::pg_catalog.%I[]) IS NULL AND '::text, column_name, type_name);
 
--- The same condition for each of the given columns, or of all columns, that has a type of the server; null if no column
--- has such a type.
+-- The same condition for each of the given columns (all columns if "columns" is null) whose type is a type of the
+-- server; null if there is no such column.
 CREATE FUNCTION inorder_internal.typed(relation regclass, columns name[]) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -43,8 +44,8 @@ BEGIN
               AND y.typnamespace = 'pg_catalog'::regnamespace AND (y.typcategory = 'A') = (y.typarray = 0));
 END $$;
 
--- The first key of a transaction, as text of a literal. key_type() returns the type of the key, and bound() returns the
--- literal.
+-- The first key of a transaction, as the text of a literal. key_type() returns the type of the key, and bound()
+-- returns the literal.
 CREATE FUNCTION inorder_internal.key_text(t inorder_internal.feed_table, number bigint) RETURNS text
 LANGUAGE sql STABLE
 RETURN CASE WHEN (t).is_uuid THEN @extschema@.uuid_xact_floor(number)::text ELSE number::text END;
@@ -79,20 +80,20 @@ RETURN format(CASE WHEN (t).is_uuid
          'pg_catalog.uuid_send(e.%I), 1, 6), ''hex''::pg_catalog.text))::pg_catalog."bit"(48)::pg_catalog.int8'
     ELSE 'e.%I' END, (t).key_column);
 
--- The given columns, each in the given form, as text of a query; null without columns.
+-- The given columns, each formatted by a pattern, as the text of a query; null if there are no columns.
 CREATE FUNCTION inorder_internal.column_list(columns name[], form text DEFAULT 'e.%I') RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     list text;
 BEGIN
-    -- A query instead of the loop would take ten times as long.
+    -- A query would take ten times as long as the loop.
     FOR i IN 1 .. cardinality(columns) LOOP
         list := concat_ws(', ', list, format(form, columns[i]));
     END LOOP;
     RETURN list;
 END $$;
 
--- A key as text of a query, each value cast to the type of its column; null for a null key.
+-- A key as the text of a query, with a cast of each value to the type of its column; null for a null key.
 CREATE FUNCTION inorder_internal.literal_list(t inorder_internal.feed_table, key_values text[]) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -131,9 +132,9 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     key text := inorder_internal.column_list(t.order_columns);
 BEGIN
-    -- A bigint is compared by equality. An index, on the primary key or on number and key, then returns the rows in the
-    -- order of the key, and a read that continues after a key begins there. For a range the planner would sort the
-    -- whole transaction.
+    -- A bigint is compared with =. An index, on the primary key or on number and key, then returns the rows in the
+    -- order of the key, and a read that continues after a key begins at that key. For a range the planner would sort
+    -- the whole transaction.
     RETURN format('(SELECT %s FROM %s%s', columns, source, CASE
                   WHEN t.is_uuid THEN inorder_internal.in_range(t, inorder_internal.one_number(number))
                   ELSE format('e.%I OPERATOR(pg_catalog.=) %s', t.key_column, inorder_internal.bound(t, number)) END)
@@ -144,8 +145,8 @@ BEGIN
         || inorder_internal.order_by(t.order_columns, in_order) || ')';
 END $$;
 
--- The condition that numbers are in a set. No index supports this condition. Queries that use an index therefore have
--- another condition, too.
+-- The condition that numbers are in a set. No index supports this condition. Queries that use an index therefore also
+-- have another condition.
 CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

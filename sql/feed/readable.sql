@@ -3,7 +3,7 @@
 -- The bodies of the public functions are in enable.sql. The functions of this file generate statements. The bodies in
 -- enable.sql execute these statements with the privileges of the caller, who owns the table, and verify the result.
 
--- The schema of the public functions, by its current name, as text of a statement.
+-- The current name of the schema of the public functions, quoted for use in a statement.
 CREATE FUNCTION inorder_internal.public_schema() RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT quote_ident(n.nspname) FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
@@ -51,8 +51,8 @@ RETURN coalesce(inorder_internal.has_guard((
     SELECT t FROM inorder_internal.feed_table AS t
     WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);
 
--- Error if a table is readable by a column other than the given column. If feeds of the table continued by the numbers
--- in the given column, the feeds could skip rows.
+-- Error if a table is enabled with a column other than the given column. If feeds of the table continued with the
+-- numbers in the given column, they could skip rows.
 CREATE FUNCTION inorder_internal.refuse_another(relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -75,7 +75,7 @@ LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_guard'
                                               AND g.tgparentid = 0::oid);
 
--- Error if a partition or a parent of the table is enabled itself.
+-- Error if a partition or a parent of the table has a guard of its own.
 CREATE FUNCTION inorder_internal.check_alone(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -113,7 +113,7 @@ BEGIN
               excluded.is_partial, excluded.known_as);
 END $$;
 
--- The tables stored in a position, with the current guard in place of the previous guard.
+-- The members of a position, in which the current guard replaces the previous guard.
 CREATE FUNCTION inorder_internal.renewed(
     remembered @extschema@.feed_member[], before @extschema@.feed_member[], after @extschema@.feed_member[]
 ) RETURNS @extschema@.feed_member[]

@@ -1,6 +1,6 @@
 -- Positions kept by the reader, without state in the database. Rows are returned by feed.c.
 
--- Error if a position or batch has numbers of another server or timeline.
+-- Error if the numbers in a position or batch belong to another server or timeline.
 CREATE FUNCTION inorder_internal.check_origin(origin text) RETURNS void
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -49,7 +49,7 @@ BEGIN
     PERFORM inorder_internal.check_origin(b.origin);
 END $$;
 
--- An initial position, in the order of order_column unless order_column is null.
+-- An initial position, with the order of order_column unless order_column is null.
 CREATE FUNCTION inorder_internal.first_position(
     t inorder_internal.feed_table, start text, order_column name, OUT at_position @extschema@.feed_position
 )
@@ -190,14 +190,14 @@ BEGIN
                   inorder_internal.typed(relation, NULL));
 END $$;
 
--- Wait until there are rows in a feed, or after a position that a reader keeps.
+-- Wait until a feed has new rows, or until rows follow a position that a reader keeps.
 CREATE FUNCTION inorder_internal.wait_for_rows(
     caller oid, timeout interval, feed text, owner oid, relation regclass, from_position @extschema@.feed_position,
     is_feed boolean
 ) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- An interval of months and days may compare as less than a second, and still last for a day.
+    -- An interval of months and days may be less than a second when it is compared, and still last for a day.
     seconds float8 := least(extract(epoch FROM timeout)::float8, 1);
     has_rows boolean;
     f inorder_internal.feed_view;
@@ -212,8 +212,8 @@ BEGIN
     END IF;
     PERFORM inorder_internal.require_read_committed('waiting for rows', 'Rows committed later would not be seen.');
     WHILE has_rows IS NOT TRUE AND inorder_internal.await_look(seconds, has_rows IS NULL) LOOP
-        -- The error with this SQLSTATE rolls back to a savepoint, which releases the locks of the search. Otherwise
-        -- ALTER TABLE with a lock_timeout would never get its lock.
+        -- The error with this SQLSTATE causes a rollback to a savepoint, which releases the locks of the search.
+        -- Otherwise ALTER TABLE with a lock_timeout would never get its lock.
         BEGIN
             IF NOT is_feed THEN
                 t := inorder_internal.readable_table(caller, relation);
@@ -277,7 +277,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.query_of_batch(relation regclass, batch @extschema@.feed_batch) RETURNS text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- Return a query that the caller will run. Settings make the query use the index, until the transaction ends.
+-- Return a query that the caller will execute. Until the transaction ends, settings make the query use the index.
 CREATE FUNCTION inorder_internal.by_index(query text) RETURNS text
 LANGUAGE sql VOLATILE
 RETURN CASE WHEN concat(set_config('jit'::text, 'off'::text, true),

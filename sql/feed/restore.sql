@@ -36,8 +36,8 @@ LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT greatest((t).base, coalesce(max(n.number), 0::bigint) + 1
                               -- Transactions in progress may still insert rows, whose numbers must then also be above
-                              -- all numbers that positions of another server contain. If the table was in use on this
-                              -- server all the time, no feed has passed the transactions in progress.
+                              -- all numbers that positions of another server contain. If the table was never restored,
+                              -- the position of no feed includes a transaction in progress.
                               - CASE WHEN NOT EXISTS (SELECT FROM inorder_internal.feed_table AS k
                                                       WHERE k.relation = (t).relation AND k.written_here)
                                        OR EXISTS (SELECT FROM inorder_internal.feed_state AS s
@@ -59,14 +59,14 @@ RETURN format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.%I(%L::pg_catalog.i
               inorder_internal.public_schema(),
               CASE WHEN (t).is_uuid THEN 'uuid_xact_nextval' ELSE 'xact_id' END, base);
 
--- Assign the feeds of a restored table to the roles of this cluster, by name. If rows of a publisher may have come
--- since the restore, also forget the stored counts, and the partitions in positions of feeds that have moved on this
--- server.
+-- Assign the feeds of a restored table to the roles of this cluster, by name. If rows of a publisher may have been
+-- inserted since the restore, also delete the stored counts, and the partitions in positions of feeds that have moved
+-- on this server.
 CREATE FUNCTION inorder_internal.adopt_roles(table_relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
--- In a restored database roles have other OIDs. The owner of the table confirms the names, which come from the dump. On
--- the server that stored the roles, a new role does not replace a dropped role of the same name. A role that has since
--- created another feed of the same name keeps that feed.
+-- In a restored database the OIDs of roles differ. The owner of the table confirms the names, which come from the
+-- dump. On the server that stored the roles, a new role does not replace a dropped role of the same name. A role that
+-- has since created another feed of the same name keeps that feed.
 AS $$
 BEGIN
     UPDATE inorder_internal.feed AS f
@@ -97,12 +97,12 @@ BEGIN
                                                   WHERE k.relation = p.relation AND k.written_here IS NOT TRUE);
 END $$;
 
--- The tables that a restored position contains, found by name, as they are in this database.
+-- The members of a restored position, with the tables that have the same names in this database.
 CREATE FUNCTION inorder_internal.known_here(t inorder_internal.feed_table, remembered @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 LANGUAGE sql STABLE STRICT
--- If a member already refers to a table of this server, the member stays unchanged, since that table may have changed
--- since the dump. The table itself, which may have another name, is the only member without an attachment.
+-- If a member already refers to a table of this server, the member is kept, because the table may have changed since
+-- the dump. The name of table t itself may differ; it is found as the only member without an attachment.
 BEGIN ATOMIC
     SELECT array_agg(CASE WHEN k.relation = m.relation AND k.system = m.system THEN k
                           ELSE ROW(m.relation, m.name, m.system, m.attached, m.guarded,
@@ -113,7 +113,7 @@ END;
 
 CREATE FUNCTION inorder_internal.accept_feeds(t inorder_internal.feed_table) RETURNS void
 LANGUAGE sql VOLATILE
--- Batches get numbers in a new range, because the numbers that the old server has given out since the dump are unknown
+-- Batches get numbers in a new range, because the numbers that the old server has assigned since the dump are unknown
 -- here. If the numbers of rows were recomputed, the position is invalid, and feed_seek() must set another position.
 BEGIN ATOMIC
     -- Batches and shares are changed first, because a feed counts as accepted when its position is written.

@@ -1,4 +1,4 @@
--- Retention: the numbers, and the partitions, that no feed of a table needs any more.
+-- Retention: the transaction numbers and the partitions that no feed of a table needs any more.
 
 CREATE FUNCTION inorder_internal.first_gap(numbers int8multirange) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -6,7 +6,7 @@ BEGIN
     RETURN coalesce((SELECT upper(r) FROM unnest(numbers) AS r WHERE lower(r) = 0), 0);
 END $$;
 
--- The lowest number that some feed of the table has not read, or whose transaction has not ended.
+-- The lowest transaction number that is not read by every feed of the table, or whose transaction has not ended.
 CREATE FUNCTION inorder_internal.passed(t inorder_internal.feed_table) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -41,8 +41,8 @@ BEGIN
             FROM unnest(inorder_internal.leaves(t.relation)) AS part WHERE part <> t.relation);
 END $$;
 
--- Lock and prove a table, and return its description. Error in REPEATABLE READ and SERIALIZABLE, and on a standby,
--- where rows and feeds may be missing.
+-- Lock and prove a table, and return its description. Error in REPEATABLE READ and SERIALIZABLE and on a standby,
+-- because recent rows and feeds may not be visible.
 CREATE FUNCTION inorder_internal.open_latest(caller oid, relation regclass, function text)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

@@ -10,10 +10,10 @@
 --     finished.
 --  3. A batch that is returned, lost or dead remains the first batch of its share, and holds back only this share.
 --
--- A batch that no worker has had yet is open: rows of later pieces are added to it, up to max_rows, if one batch can
--- have all of these rows in order (see joined()). An open batch gets its number when a worker gets the batch, which
--- happens only to the first batch of a share. batches.sql describes which worker gets a batch, and what the token is
--- for.
+-- A batch that was not yet given to a worker is open: rows of later pieces are added to it, up to max_rows, if one
+-- batch can have all of these rows in order (see joined()). An open batch gets its number when it is given to a
+-- worker. Only the first batch of a share is given to a worker. batches.sql describes which worker gets a batch, and
+-- the purpose of the token.
 
 -- Return a divided feed; error if the column that divides the feed has changed, or if keys may have other hashes than
 -- before.
@@ -37,8 +37,8 @@ END $$;
 
 CREATE FUNCTION inorder_internal.share_text(k inorder_internal.share_key) RETURNS text
 LANGUAGE sql STABLE
--- Text is hashed by its bytes, whatever the collation of the column or the database is, because collations of a library
--- change with its version.
+-- Text is hashed by its bytes, regardless of the collation of the column or the database, because the collations of a
+-- library may change with its version.
 RETURN format(CASE (k).kind
     WHEN 'int8'::text THEN '((pg_catalog.hashint8extended(e.%I::pg_catalog.int8, 0::pg_catalog.int8)'
     WHEN 'uuid'::text THEN '((pg_catalog.uuid_hash_extended(e.%I, 0::pg_catalog.int8)'
@@ -48,9 +48,9 @@ RETURN format(CASE (k).kind
 
 -- Distribution
 
--- A batch in the form in which it is stored for a share: a whole set is read by number. If the set were read by the
--- index of the order column, the range would have no upper bound. A read of a share that was held back for long would
--- then walk over all rows that were inserted in the meantime.
+-- A batch in the form in which it is stored for a share. In this form a whole set is read by number. If the set were
+-- read by the index of the order column, the range would have no upper bound. A read of a share that was held back for
+-- a long time would then walk over all rows that were inserted in the meantime.
 CREATE FUNCTION inorder_internal.by_number(b @extschema@.feed_batch) RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -60,8 +60,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- The union of two batches of a share, the second of which follows the first. No worker has had the first batch. Null
--- if no single batch can have the rows of both batches in order.
+-- The union of two batches of a share. The second batch follows the first batch, which was not yet given to a worker.
+-- Null if no single batch can have the rows of both batches in order.
 CREATE FUNCTION inorder_internal.joined(b @extschema@.feed_batch, more @extschema@.feed_batch)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -95,14 +95,14 @@ BEGIN
     RETURN inorder_internal.by_number(b);
 END $$;
 
--- Add the rows of a share in a piece to the last batch of the share, if no worker has had that batch, if one batch can
--- have all of these rows in order, and if that batch then has at most max_rows rows. Otherwise make a new batch of the
--- rows. Until a worker gets the new batch, the place of the batch serves as its number.
+-- Add the rows of a share in a piece to the last batch of the share, if that batch was not yet given to a worker, if
+-- one batch can have all of these rows in order, and if that batch then has at most max_rows rows. Otherwise create a
+-- new batch for the rows. Until the new batch is given to a worker, its place serves as its number.
 --
--- While a transaction stays open for long, each addition and each batch leaves dead row versions. Places therefore only
--- go up, and a batch whose versions have filled a page gets a higher place. The search for batches begins at the first
--- place. The places of a share are 1024 apart, which is the largest number of shares. No two shares therefore have the
--- same place. Places also serve as numbers of the open batches of the feed.
+-- During a long transaction, each addition and each new batch leaves dead row versions. Places therefore only
+-- increase, and a batch whose versions have filled a page gets a higher place. The search for batches begins at the
+-- first place. The places of a share are 1024 apart, which is the largest number of shares. No two shares therefore
+-- have the same place. Places also serve as numbers of the open batches of the feed.
 CREATE FUNCTION inorder_internal.add_part(
     feed bigint, addition @extschema@.feed_batch, share int, rows bigint, max_rows int
 ) RETURNS void
@@ -148,8 +148,8 @@ BEGIN
     END IF;
 END $$;
 
--- Take the next piece of the feed, with a limited number of rows, and give each share its rows. Does nothing if there
--- are no new rows.
+-- Take the next piece of the feed, with a limited number of rows, and add the rows of each share to its batches. Do
+-- nothing if there are no new rows.
 CREATE FUNCTION inorder_internal.distribute_piece(f inorder_internal.feed_view, max_rows int)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

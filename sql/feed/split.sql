@@ -1,7 +1,7 @@
--- Batches for readers in parallel: from one position to another, and divided into parts.
+-- Batches for parallel readers: a batch from one position to another, and the parts of a batch.
 --
 -- The rows of a batch have an order: the rest of a transaction (resumed), then whole transactions by number, then the
--- first part of one more transaction (cut). A batch is divided along that order, between two transactions or inside a
+-- first part of one more transaction (cut). A batch is divided in that order, between two transactions or inside a
 -- transaction. Each part is therefore a batch, and every row of the batch is in exactly one part.
 
 -- The transactions between two positions, neither of which is inside a transaction; null if the second position does
@@ -52,8 +52,8 @@ CREATE FUNCTION inorder_internal.numbers_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, numbers int8multirange, stride bigint
 ) RETURNS text
 LANGUAGE sql STABLE
--- The number is extracted from the chosen keys only. The column with the place of a row must not have the name of the
--- key column.
+-- The number is extracted only from the selected keys. The name of the column with the place of a row must differ from
+-- the name of the key column.
 RETURN format('SELECT pg_catalog.array_agg(pg_catalog.concat(s.number)) FROM (SELECT %s AS number '
               'FROM (SELECT e.%I, pg_catalog.row_number() OVER () FROM (%s) AS e) AS e(%2$I, %4$I) '
               'WHERE e.%4$I OPERATOR(pg_catalog.%%) %s::pg_catalog.int8 OPERATOR(pg_catalog.=) '
@@ -63,7 +63,7 @@ RETURN format('SELECT pg_catalog.array_agg(pg_catalog.concat(s.number)) FROM (SE
                                            format('e.%I', (t).key_column), false),
               CASE WHEN (t).key_column = 'place' THEN 'row_place'::text ELSE 'place' END, stride);
 
--- The part of a batch up to a key of a transaction or, if the key is null, to the end of the transaction.
+-- The part of a batch that ends after a key of a transaction or, if the key is null, after the transaction.
 CREATE FUNCTION inorder_internal.part_to(b @extschema@.feed_batch, number bigint, key text[])
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -108,7 +108,7 @@ BEGIN
 END $$;
 
 -- Transactions of a batch, in the order of the batch, and the estimated number of rows of each transaction. In a large
--- batch only some rows are examined, and transactions with few rows may be missing.
+-- batch only a sample of the rows is examined, and transactions with few rows may be missing.
 CREATE FUNCTION inorder_internal.distribution(
     t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid, OUT numbers bigint[], OUT rows bigint[]
 )

@@ -1,8 +1,8 @@
 -- Calls that take the next rows of a feed.
 --
--- Readers of a feed take turns. If locking writes no WAL, the feed is locked first. Otherwise, to avoid WAL for a poll
--- that finds nothing, the feed is locked only when there are rows to move over. If another reader had its turn in the
--- meantime, the call then searches again: see begin_turn().
+-- Readers of a feed take turns. If locking writes no WAL, the feed is locked first. Otherwise the feed is locked only
+-- if there are rows, which avoids WAL for a poll that finds nothing. If another reader had its turn in the meantime,
+-- the call then searches again: see begin_turn().
 
 -- True if no further batch can follow yet, because the feed is in the order of a column and has unfinished batches.
 CREATE FUNCTION inorder_internal.is_held(f inorder_internal.feed_view) RETURNS boolean
@@ -30,7 +30,7 @@ BEGIN
                  'The view feed_batches shows the batches.';
 END $$;
 
--- Error if a feed gets no rows because another table now has the name that writers use. No error is raised while
+-- Error if a feed gets no rows because another table now has the name that writers use. No error is raised as long as
 -- workers have batches.
 CREATE FUNCTION inorder_internal.refuse_swapped(f inorder_internal.feed_view) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -50,10 +50,10 @@ BEGIN
                         'feed_enable(%3$L).', other, f.name, relation);
 END $$;
 
--- Move a locked feed over the rest of a set, if this rest has no rows any more and a batch follows. If no batch
--- follows, record the poll from time to time, so that the view feeds shows the poll. When a poll is recorded, the
--- position also moves over the rest of a transaction or of an ordered set, if this rest has no rows. The position also
--- moves over transactions without rows, if examining them took long, so that the next poll need not examine them again.
+-- Move a locked feed over the rest of a set, if this rest has no rows and a batch follows. If no batch follows, record
+-- the poll from time to time, so that the view feeds shows the poll. When a poll is recorded, the position also moves
+-- over the rest of a transaction or of an ordered set, if this rest has no rows. The position also moves over
+-- transactions without rows, if examining them took a long time. The next poll then need not examine them again.
 CREATE FUNCTION inorder_internal.pass_rest(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -89,7 +89,7 @@ BEGIN
     RETURN f;
 END $$;
 
--- Add to a feed the batch that follows its position, unless the batch is already known.
+-- Add the batch that follows the position to the description of a feed, unless the batch is already known.
 CREATE FUNCTION inorder_internal.add_next_batch(f inorder_internal.feed_view, max_rows int)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -101,9 +101,9 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed, with the batch that follows its position. "waits" is true for a caller that only waits for rows. If "moves"
--- is true and there are rows, the feed is locked, and the batch is determined under the lock. If "moves" is true and
--- there are no rows, the poll is recorded.
+-- Return a feed with the batch that follows its position. "waits" is true for a caller that only waits for rows. If
+-- "moves" is true and there are rows, the feed is locked, and the batch is determined under the lock. If "moves" is
+-- true and there are no rows, the poll is recorded.
 CREATE FUNCTION inorder_internal.open_next_batch(
     caller oid, name text, owner oid, max_rows int, waits boolean, moves boolean
 ) RETURNS inorder_internal.feed_view

@@ -1,11 +1,11 @@
 -- Several workers can process a feed at once, each with its own batch.
 --
--- The position of a feed includes the unfinished batches of its workers, which makes the next batch, ended(now) -
--- position, disjoint from all unfinished batches. Finishing a batch deletes it from the unfinished batches, and does
+-- The position of a feed includes the unfinished batches of its workers. The next batch, ended(now) - position, is
+-- therefore disjoint from all unfinished batches. Finishing a batch deletes it from the unfinished batches, and does
 -- not move the position. The transactions that have been read are the transactions of the position without those of
 -- unfinished batches: see unfinished_totals(). batches.sql decides which worker gets a batch.
 
--- The given interval; error unless it is in the allowed range.
+-- Return the given interval. Error unless it is in the allowed range.
 CREATE FUNCTION inorder_internal.checked_lease(what text, lease interval, least_lease interval)
 RETURNS interval
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -20,7 +20,7 @@ BEGIN
     RETURN lease;
 END $$;
 
--- A feed for workers, as it is now. If the feed is divided, its table is locked and proved.
+-- The current state of a feed for workers. If the feed is divided, its table is locked and proved.
 CREATE FUNCTION inorder_internal.read_state_for_worker(feed inorder_internal.feed, caller oid)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -34,9 +34,9 @@ BEGIN
     RETURN f;
 END $$;
 
--- A feed in its present state, locked if there may be rows for a worker. If the feed was not locked at first, there is
--- no unfinished batch for the worker, and no other reader had its turn in the meantime, the result includes the batch
--- that follows the position.
+-- The current state of a feed, which is locked if there may be rows for a worker. If the feed was not locked at first,
+-- there is no unfinished batch for the worker, and no other reader had its turn in the meantime, the result includes
+-- the batch that follows the position.
 CREATE FUNCTION inorder_internal.open_feed_for_worker(
     feed inorder_internal.feed, caller oid, worker text, max_rows int
 ) RETURNS inorder_internal.feed_view
@@ -145,7 +145,7 @@ BEGIN
         PERFORM inorder_internal.say_lost(name, f.feed_id, number, token);
     END IF;
     PERFORM inorder_internal.checked_feed(f.feed_id, caller, false, true);
-    -- The worker relies on the new lease, even if the server crashes.
+    -- Flush the commit, because the worker relies on the new lease even after a crash of the server.
     RETURN CASE WHEN inorder_internal.make_durable(true) THEN new_lease_end END;
 END $$;
 

@@ -1,6 +1,6 @@
 -- Checks that are made before a table gets its guard or its column. If the catalog shows that writes or reads would
--- fail later, an error is raised. If failures depend on what writers do, a warning is given. The warnings have the
--- SQLSTATE of the guard's errors.
+-- fail later, an error is raised. If a failure depends on the statements of writers, a warning is given. The warnings
+-- have the SQLSTATE of the guard's errors.
 
 -- Error if the triggers of a table would make the guard refuse writes, or make reads refuse the table.
 CREATE FUNCTION inorder_internal.check_triggers(t inorder_internal.feed_table) RETURNS void
@@ -73,7 +73,8 @@ BEGIN
               ORDER BY r.rolname LIMIT 10) AS h);
 END $$;
 
--- Warn of writes that the guard will refuse, and of rows that feeds will not deliver, if writers do not change.
+-- Warn of writes that the guard will refuse, and of rows that feeds will not deliver, unless the applications that
+-- write are changed.
 CREATE FUNCTION inorder_internal.warn_of_writers(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
