@@ -33,21 +33,21 @@ BEGIN
     RETURN QUERY
     WITH RECURSIVE tree AS (
         SELECT root::oid AS oid, NULL::oid AS parent, 1 AS depth,
-               inorder_internal.made_index(root, key_column, NULL) AS made
+               inorder_internal.made_index(root, key_column, NULL) AS index_oid
         UNION ALL
-        SELECT i.inhrelid, t.oid, t.depth + 1, inorder_internal.made_index(i.inhrelid, key_column, t.made)
+        SELECT i.inhrelid, t.oid, t.depth + 1, inorder_internal.made_index(i.inhrelid, key_column, t.index_oid)
         FROM tree AS t JOIN pg_inherits AS i ON i.inhparent = t.oid
     ), named AS (
         SELECT t.*, c.relkind = 'p' AS is_parent, n.nspname AS schema,
                coalesce(m.relname::text, inorder_internal.index_name(t.oid)) AS index
         FROM tree AS t JOIN pg_class AS c USING (oid) JOIN pg_namespace AS n ON n.oid = c.relnamespace
-        LEFT JOIN pg_class AS m ON m.oid = t.made
+        LEFT JOIN pg_class AS m ON m.oid = t.index_oid
     )
     SELECT m.oid::regclass, m.depth, m.is_parent, m.index, format('%I.%I', m.schema, m.index),
            CASE WHEN p.oid IS NOT NULL THEN format('%I.%I', p.schema, p.index) END,
-           CASE WHEN m.made IS NOT NULL THEN i.indisvalid OR m.is_parent END,
-           EXISTS (SELECT FROM pg_inherits AS h WHERE h.inhrelid = m.made)
-    FROM named AS m LEFT JOIN named AS p ON p.oid = m.parent LEFT JOIN pg_index AS i ON i.indexrelid = m.made;
+           CASE WHEN m.index_oid IS NOT NULL THEN i.indisvalid OR m.is_parent END,
+           EXISTS (SELECT FROM pg_inherits AS h WHERE h.inhrelid = m.index_oid)
+    FROM named AS m LEFT JOIN named AS p ON p.oid = m.parent LEFT JOIN pg_index AS i ON i.indexrelid = m.index_oid;
 END $$;
 
 -- The columns of the index: the number, then the primary key. In such an index the rows of a transaction are in the

@@ -57,27 +57,27 @@ END $$;
 CREATE FUNCTION inorder_internal.pass_rest(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    rest inorder_internal.found_batch.rest%TYPE := (f.next).rest;
+    rest_batch inorder_internal.found_batch.rest%TYPE := (f.next).rest;
     is_rest boolean;
 BEGIN
     IF (f.next).has_rows THEN
-        IF rest.transactions IS NOT NULL THEN
-            PERFORM inorder_internal.move_feed(f, rest, false);
-            f.at_position := inorder_internal.advance(f.at_position, rest);
+        IF rest_batch.transactions IS NOT NULL THEN
+            PERFORM inorder_internal.move_feed(f, rest_batch, false);
+            f.at_position := inorder_internal.advance(f.at_position, rest_batch);
         END IF;
         RETURN f;
-    ELSIF rest.transactions IS NULL THEN
-        rest := (f.next).batch;
+    ELSIF rest_batch.transactions IS NULL THEN
+        rest_batch := (f.next).batch;
     END IF;
-    f.next.batch := rest;
+    f.next.batch := rest_batch;
     IF (f.is_poll_due OR (f.next).is_costly) AND current_setting('transaction_read_only') = 'off'
        AND current_setting('transaction_isolation') = 'read committed' THEN
-        is_rest := rest.resumed IS NOT NULL OR (rest.ordering).from_value IS NOT NULL OR (f.next).is_costly;
+        is_rest := rest_batch.resumed IS NOT NULL OR (rest_batch.ordering).from_value IS NOT NULL OR (f.next).is_costly;
         PERFORM inorder_internal.lock_feed(f.feed_id);
         UPDATE inorder_internal.feed_state AS s
         -- If a reader has moved the feed in the meantime, the position already includes the rest.
-        SET position = CASE WHEN is_rest AND inorder_internal.follows(s.position, rest)
-                            THEN inorder_internal.advance(s.position, rest) ELSE s.position END,
+        SET position = CASE WHEN is_rest AND inorder_internal.follows(s.position, rest_batch)
+                            THEN inorder_internal.advance(s.position, rest_batch) ELSE s.position END,
             polled = f.asked,
             -- If a feed is divided, rows may wait for a worker.
             caught_up_at = CASE WHEN inorder_internal.has_open(s.feed, (f.shared_by).shares, s.places)

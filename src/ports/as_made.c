@@ -237,15 +237,15 @@ static bool
 is_primary_key(HeapTuple index, const Columns *columns)
 {
 	Form_pg_index form = (Form_pg_index) GETSTRUCT(index);
-	int			found = 1;
+	int			matched_columns = 1;
 
 	if (!form->indisprimary || !form->indisvalid)
 		return false;
 	for (int i = 0; i < form->indnkeyatts; i++)
 		if (form->indkey.values[i] != columns->numbers[0] &&
-			(found == columns->count || form->indkey.values[i] != columns->numbers[found++]))
+			(matched_columns == columns->count || form->indkey.values[i] != columns->numbers[matched_columns++]))
 			return false;
-	return found == columns->count;
+	return matched_columns == columns->count;
 }
 
 /*
