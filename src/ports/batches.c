@@ -2,9 +2,10 @@
  * batches.c
  *	  Give batches to workers, and finish them.
  *
- * As in kept.c, rows are found without a query, and the current role remains the
- * caller.  Other cases are left to the functions in sql/, which as_owner() calls: a
- * batch of a share, a batch that another worker had before, and all errors.
+ * As in kept.c, rows are found without a query, and the current role remains
+ * the caller.  The functions in sql/, which as_owner() calls, handle all other
+ * cases: a batch of a share, a batch that was given to another worker before,
+ * and all errors.
  */
 #include "postgres.h"
 
@@ -125,7 +126,7 @@ enum
 	TAKE_NAME, TAKE_WORKER, TAKE_MAX_ROWS, TAKE_LEASE, TAKE_MAX_TRIES, TAKE_OWNER
 };
 
-/* The role that owns the feed: the argument of this number or, if the argument is null, the caller */
+/* The role that owns the feed: the argument with this number or, if the argument is null, the caller */
 static Datum
 owner_of_feed(FunctionCallInfo fcinfo, int argument)
 {
@@ -182,8 +183,8 @@ given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallI
 
 /*
  * Give a new batch to a worker.  If no rows follow the position, all columns of the batch are null.  False if the SQL
- * functions have to search: if the feed is divided, is in the order of a column, or has a batch that could be given
- * again, or if the indexes do not show the next batch.
+ * functions have to search, because the feed is divided, is ordered by a column, or has a batch that could be given
+ * out again, or because the next batch cannot be found by the indexes.
  */
 static bool
 give_new_batch(FunctionCallInfo fcinfo, Row *row)
