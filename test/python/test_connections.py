@@ -193,7 +193,7 @@ def test_a_pooler_that_does_not_set_the_path_is_an_error(
 
 
 @pytest.mark.server
-def test_a_server_that_is_away_is_not_taken_for_a_pooler(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_not_taken_for_a_pooler(tmp_path: Path) -> None:
     with pytest.raises(psycopg.OperationalError, match="connection"):
         pinned_dsn(f"host={tmp_path} port=1")
 

@@ -49,7 +49,9 @@ OWN_CHANGES = {
 
 @pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
 @pytest.mark.parametrize("change", OWN_CHANGES)
-def test_an_own_change_does_not_hide_a_rewrite_by_another_session(place: Place, change: str, isolation: str) -> None:
+def test_a_change_by_the_same_transaction_does_not_hide_a_rewrite_by_another_session(
+    place: Place, change: str, isolation: str
+) -> None:
     owner, other = place.make(PLAIN), place.session()
     run(owner, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
     run(other, "ALTER TABLE t ALTER note TYPE bigint")
@@ -60,7 +62,7 @@ def test_an_own_change_does_not_hide_a_rewrite_by_another_session(place: Place, 
 
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
 @pytest.mark.parametrize("change", OWN_CHANGES)
-def test_an_own_change_causes_no_error(place: Place, change: str, isolation: str) -> None:
+def test_a_change_by_the_same_transaction_causes_no_error(place: Place, change: str, isolation: str) -> None:
     owner = place.make(PLAIN)
     run(owner, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1", OWN_CHANGES[change])
     assert states(owner, READS) == dict.fromkeys(READS, "")

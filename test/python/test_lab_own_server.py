@@ -80,7 +80,7 @@ def test_a_server_that_can_run_nothing_gives_one_sentence() -> None:
             require_usable(but(**changes))
 
 
-def test_the_option_is_offered_where_it_can_be_taken() -> None:
+def test_experiments_that_can_use_the_users_server_have_the_option_dsn() -> None:
     for name, experiment in all_experiments().items():
         output = CliRunner().invoke(cli, ["lab", "run", name, "--help"]).output
         assert ("--dsn" in output) != experiment.alone, name

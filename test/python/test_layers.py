@@ -51,7 +51,7 @@ IN_HEADER = re.compile(r"^\} *(\w+);|^#define (\w+)|^static inline [\w *]+\n\*?(
 
 
 def too_high(user: str, used: Iterable[str]) -> list[str]:
-    """The used sources that are in higher folders than their user. Such a use is not allowed."""
+    """The uses of a source in a higher folder, which are not allowed."""
     ranks = {folder: rank for rank, folder in enumerate(FOLDERS)}
     return [each for each in used if ranks.get(each.partition("/")[0], -1) > ranks.get(user.partition("/")[0], -1)]
 

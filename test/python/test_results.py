@@ -147,7 +147,7 @@ def head_of_version(version: int, **more: str) -> str:
         (HEAD, "is damaged: only the first line"),
     ],
 )
-def test_a_file_that_is_no_result_gives_an_error_that_says_so(tmp_path: Path, content: str, message: str) -> None:
+def test_a_file_that_is_not_a_result_is_refused_with_the_reason(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "r.json"
     path.write_text(content)
     with pytest.raises(InputError, match=rf"r\.json.*{message}"):

@@ -205,7 +205,7 @@ def test_every_kind_of_key_is_documented_and_styled() -> None:
         assert (name in SHADES) != (f"--kind-{name}: " in text("inorder/lab/report/page/style.css"))
 
 
-def test_the_long_tests_are_there() -> None:
+def test_the_long_tests_exist() -> None:
     """If a file of SLOWEST does not exist, its name has no effect."""
     assert all((ROOT / "test" / "python" / f"{name}.py").exists() for name in SLOWEST)
     assert len(set(SLOWEST)) == len(SLOWEST)
