@@ -206,9 +206,13 @@ BEGIN
 END
 ---- lock_tree: plpgsql VOLATILE keys
 BEGIN
-    -- Privileges on the table suffice for this lock.
-    EXECUTE format('LOCK TABLE %s IN %s MODE', relation, mode);
-    -- LOCK TABLE finds the table by name. At the time of the command, the name may have referred to another table.
+    -- Privileges on the table suffice for this lock. LOCK TABLE finds the table by name. While this function waits for
+    -- the lock, the table may be renamed; the name may then refer to another relation, or to none.
+    BEGIN
+        EXECUTE format('LOCK TABLE %s IN %s MODE', relation, mode);
+    EXCEPTION WHEN undefined_table OR invalid_schema_name OR wrong_object_type THEN
+        PERFORM inorder_internal.check_exists(relation);
+    END;
     IF NOT EXISTS (SELECT FROM pg_locks AS l
                    WHERE l.pid = pg_backend_pid() AND l.relation = lock_tree.relation AND l.granted
                      AND l.mode = replace(initcap(lock_tree.mode), ' ', '') || 'Lock') THEN

@@ -9,8 +9,9 @@ import pytest
 from inorder.connection.database import Connection, connect
 from inorder.lab.server.cluster import Cluster
 
+from ground import state
 from tail_runs import Tail, insert
-from waiting import PATIENCE, wait_for
+from waiting import PATIENCE, blocked, wait_for
 from world.sql import run, value
 
 pytestmark = pytest.mark.server
@@ -66,6 +67,28 @@ def test_no_swap_is_reported_if_the_former_name_is_no_table(fresh: Connection) -
     assert said(fresh) == NONE
     run(fresh, "CREATE VIEW events AS SELECT * FROM former")
     assert (said(fresh), value(fresh, NAMESAKE)) == (NONE, None)
+
+
+RENAMES = (
+    "ALTER TABLE events RENAME TO former", "CREATE SCHEMA app; ALTER TABLE events SET SCHEMA app",
+    "ALTER TABLE events RENAME TO former; CREATE SEQUENCE events",
+)  # fmt: skip
+
+
+@pytest.mark.editions
+@pytest.mark.parametrize("change", RENAMES)
+def test_a_read_that_waited_for_a_new_name_can_be_tried_again(
+    fresh: Connection, other: Connection, change: str
+) -> None:
+    """The SQL edition locks a table by its name, the C extension by its OID."""
+    is_c = value(fresh, "SELECT count(*) FROM pg_extension WHERE extname = 'inorder'") == 1
+    run(fresh, "SELECT feed_create('f', 'events')")
+    insert(fresh, 3)
+    run(fresh, "BEGIN", "LOCK TABLE events")
+    with blocked(state, other, CALLS["apply"]) as waiting:
+        run(fresh, *change.split("; "), "COMMIT")
+        assert waiting.result() == ("" if is_c else "40001")
+    assert state(other, CALLS["apply"]) == ""
 
 
 @pytest.mark.editions
