@@ -3,9 +3,10 @@
  *	  Return changes of a table to the caller.
  *
  * sql/changes/changes.sql describes which rows are read, and why a copy that
- * applies the changes equals the table.  The query returns each column of the
- * table separately, since a query text cannot name the table's type.  The
- * functions below make a row of that type from these columns.
+ * applies the changes equals the table.  The text of a query cannot name the
+ * table's type.  The query therefore returns the columns of the table
+ * separately, and the functions below make a row of that type from these
+ * columns.
  */
 #include "postgres.h"
 

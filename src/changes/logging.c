@@ -70,7 +70,7 @@ typedef struct Log
 	ResultRelInfo *target;
 	ModifyTableState *state;	/* to find partitions; null if the log is not partitioned */
 	PartitionTupleRouting *routing;
-	ResultRelInfo *checked;		/* the partition of the last row; the triggers of this partition were checked */
+	ResultRelInfo *checked;		/* partition of the last row, whose triggers were checked */
 	TupleTableSlot *row;
 	MemoryContext memory;		/* memory for the row to be inserted */
 } Log;
@@ -234,7 +234,7 @@ is_trusted(Oid function, Oid owner)
  * Error if inserting a row into the log would fire a function of another role.  The function would run with the
  * privileges of every role that changes the logged table.  A role that has the TRIGGER privilege on the log or on one
  * of its partitions, for example by default privileges, may have created such a trigger.  Triggers with conditions are
- * refused, too, because the functions that a condition calls are not looked up here.
+ * also refused, because the functions that a condition calls are not looked up here.
  */
 static void
 refuse_strange_triggers(Relation table, Oid owner)
@@ -358,7 +358,7 @@ log_key(Log *log, TupleTableSlot *changed)
 		write_row(log);
 }
 
-/* True if two rows have the same key, byte by byte.  Equal keys that differ in their bytes are both logged. */
+/* True if the keys of two rows consist of the same bytes.  Equal keys with different bytes are both logged. */
 static bool
 is_same_key(const Log *log, TupleTableSlot *former, TupleTableSlot *present)
 {

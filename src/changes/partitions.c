@@ -30,10 +30,12 @@
 #include "ports/state.h"
 #include "ports/table.h"
 
-/* Number of logs whose proofs are kept.  If a session needs proofs of more logs, all proofs are discarded. */
+/*
+ * Maximum number of logs for which a session keeps proofs.  If a session needs more proofs, all proofs are discarded.
+ */
 #define MOST_LOGS 256
 
-/* The proof about the partitions of a log */
+/* The proof that the partitions of a log may be written */
 typedef struct ProvedLog
 {
 	Oid			log;			/* key of the cache */
@@ -132,7 +134,7 @@ keep_proof(Oid log, uint64 since, const List *tree)
  * Error unless all partitions of a log are tables of its owner.  The partition directory is created with the arguments
  * that the server uses.  All partitions are looked up in the directory before a kept proof is used.  A partition that
  * is attached later therefore gets no row of this statement.  An older snapshot includes partitions that are being
- * detached; the number of partitions then differs from the number that was proved.
+ * detached; the number of partitions then differs from the number in the proof.
  */
 void
 check_partitions_of_log(EState *estate, Relation log)

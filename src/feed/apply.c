@@ -19,7 +19,7 @@
 #include "feed/apply.h"
 #include "ports/query.h"
 
-/* A query and the queries around it, in which the names of WITH queries are looked up */
+/* A query and the queries that contain it, in which the names of WITH queries are looked up */
 typedef struct Level
 {
 	Query	   *query;
@@ -191,7 +191,7 @@ batch_of(Query *query)
 	return NULL;
 }
 
-/* Check the queries of a statement.  The list is empty if a rule says DO INSTEAD NOTHING. */
+/* Check the queries of a statement.  The list is empty if a rule is DO INSTEAD NOTHING. */
 static void
 check_statement(List *queries, const Table *table)
 {
@@ -247,7 +247,7 @@ query_batch(const Table *table, const char *query, const char *statement)
 	if (code < 0)
 		elog(ERROR, "could not execute the statement: %s", SPI_result_code_string(code));
 	amount = SPI_processed;
-	AtEOXact_GUC(true, nest);	/* settings made by the statement stay */
+	AtEOXact_GUC(true, nest);	/* settings that the statement has made are kept */
 	SPI_finish();
 	return amount;
 }

@@ -31,7 +31,7 @@ typedef struct CallSearch
 	PlannedStmt *statement;
 	Node	   *call;
 	Bitmapset  *searched;		/* numbers of the subplans that were searched */
-	bool		is_whole;		/* a node takes all rows of the call */
+	bool		is_whole;		/* true if a node takes all rows of the call */
 	const char *cut;			/* where the call is, if a node above it may stop early; otherwise NULL */
 } CallSearch;
 

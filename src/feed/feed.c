@@ -121,8 +121,8 @@ query_for(const RowSource *source, bool in_order)
 }
 
 /*
- * Find the next batch by the indexes, in a feed without workers, and move the feed over the batch if "moves" is true.
- * False if the SQL functions have to search, or to raise an error; in this case only locks have been taken.
+ * Use the indexes to find the next batch of a feed without workers, and move the feed over the batch if "moves" is
+ * true.  False if the SQL functions have to search, or to raise an error; in this case only locks have been taken.
  *
  * The current role is not changed, because the code looks up no name and calls no user-defined function.
  */
@@ -146,7 +146,7 @@ take_by_index(Datum name, Datum owner, const BatchRequest *request, bool moves, 
 	if (moves && end.has_row)
 		(void) move_feed(&feed, source->batch, end.is_all, false);
 	if (source->batch == NULL)
-		source->table.proof = NULL; /* nothing is read: check_proof() has nothing to check */
+		source->table.proof = NULL; /* without a proof, check_proof() checks nothing */
 	return true;
 }
 
@@ -206,7 +206,7 @@ read_rows(const RowSource *source, DestReceiver *rows)
 		query_into(&source->table, query_for(source, true), rows);
 }
 
-/* Return the rows that were found as the result of the calling function */
+/* Return the rows of a source as the result of the calling function */
 static void
 return_rows(const RowSource *source, FunctionCallInfo fcinfo, int row_type)
 {

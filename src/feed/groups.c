@@ -2,12 +2,12 @@
  * groups.c
  *	  The trigger that counts rows by group.
  *
- * The trigger counts the rows that a statement adds to each group or removes from it, and writes one row per group
- * into the table of deltas (sql/feed/groups.sql), as COPY writes rows.  Values are compared by their bytes, without
- * calling a function of their type.  Equal groups whose bytes differ are combined when the deltas are read.  Triggers
- * and rules of the table of deltas are not executed.
+ * The trigger counts the rows that a statement adds to each group or removes from it.  As COPY does, the trigger then
+ * writes one row per group into the table of deltas (sql/feed/groups.sql).  Values are compared by their bytes,
+ * without calling a function of their type.  Equal groups whose bytes differ are combined when the deltas are read.
+ * Triggers and rules of the table of deltas are not executed.
  *
- * Each set of groups also has a row trigger, with a function of its own.  Any role with the privilege TRIGGER on a
+ * Each set of groups also has a row trigger, with a function of its own.  Any role with the TRIGGER privilege on a
  * table may create a trigger with exact_count_trigger(), but only the owner of the table may create a trigger with the
  * function of the row trigger.  The deltas are therefore found through the row trigger.  A detached partition has no
  * row trigger, and is not counted.  Unusual cases are left to the function of the row trigger.

@@ -7,9 +7,9 @@
  * key is therefore converted to version 4, and encrypted repeatedly until the
  * block is of version 4 again.  This method is cycle walking (Black and
  * Rogaway, Ciphers with Arbitrary Finite Domains, 2002, method 2).  The output
- * of cycle walking is as hard to distinguish from a random permutation as the
- * output of AES.  uuid_unmask() decrypts the block until it is of version 4
- * again, which takes the same number of steps.
+ * of cycle walking and the output of AES are equally hard to distinguish from a
+ * random permutation.  uuid_unmask() decrypts the block until it is of version
+ * 4 again, which takes the same number of steps.
  *
  * The walk takes 64 steps on average, and more than 1,000 steps in one of 10^7
  * calls.  The walk always ends, because repeating a permutation eventually
@@ -42,7 +42,7 @@ PG_FUNCTION_INFO_V1(uuid_unmask);
 #define AES128_KEY_BYTES 16
 #define AES256_KEY_BYTES 32
 
-/* The last encryption key of a call site, and its cipher */
+/* The last encryption key of a call site, and the cipher with this key */
 typedef struct MaskKey
 {
 	MemoryContextCallback wipe;

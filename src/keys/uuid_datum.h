@@ -10,7 +10,7 @@
 
 #include "keys/uuid_layout.h"
 
-/* Convert words to a uuid, allocated in the current memory context, that a function can return */
+/* Convert words to a uuid that a function can return; the uuid is allocated in the current memory context */
 static inline Datum
 uuid_datum(UuidWords words)
 {

@@ -107,7 +107,7 @@ block_number(int64 position, int32 size, int32 count)
 }
 
 /*
- * The number of whole bytes that can hold the numbers 0 .. count - 1:
+ * The number of bytes that are needed for the numbers 0 .. count - 1:
  *
  *	  count		1	2..256	..65536  ..2^24  ..2^31-1
  *	  bytes		0	   1	   2	    3	    4
@@ -264,9 +264,9 @@ after_key(int ones, uint64 tick, uint64 tail)
  * Transaction order: 48 bits of transaction number, then 74 bits (version 8)
  * ---------------------------------------------------------------------------
  *
- * The 74 bits start below 2^73 and grow by 1 .. 2^43 with each key.  At least
- * 2^30 keys fit into a transaction: 2^73 + 2^30 * 2^43 = 2^74.  The next key can
- * be guessed from a key with probability 2^-43.
+ * The 74 bits start below 2^73 and grow by 1 ..  2^43 with each key.  At least
+ * 2^30 keys fit into a transaction: 2^73 + 2^30 * 2^43 = 2^74.  If a key is
+ * known, the next key can be guessed with probability 2^-43.
  */
 #define XACT_NUMBER_MAX		UUID_FIELD48_MAX
 #define XACT_STEP_BITS		43
@@ -286,8 +286,8 @@ xact_tail_start(uint64 random_high, uint64 random_low)
 }
 
 /*
- * Increase the 74 bits.  Return false when the bits are used up.  All later calls
- * return false, too, because the high part only grows.
+ * Increase the 74 bits.  Return false when the bits are used up.  All later
+ * calls also return false, because the high part only grows.
  */
 static inline bool
 xact_tail_advance(XactTail *tail, uint64 random)

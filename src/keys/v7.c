@@ -37,7 +37,7 @@ current_tick(int64 seconds_max)
 	if (unlikely(now.tv_sec < 0 || now.tv_sec >= seconds_max))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-				 errmsg("the system clock is out of range: it shows %lld seconds since 1970, and keys hold 0 to %lld",
+				 errmsg("the system clock is at %lld seconds since 1970, but keys can contain only 0 to %lld",
 						(long long) now.tv_sec, (long long) seconds_max - 1)));
 	return v7_clock_tick(now.tv_sec, (int32) now.tv_nsec);
 }

@@ -1,12 +1,13 @@
 /*
  * as_made.c
- *	  Check, by the relation cache, whether a table is still as feed_enable() left it.
+ *	  Use the relation cache to check whether a table is still as feed_enable()
+ *	  left it.
  *
- * If the check does not succeed, the queries of prove_table()
- * (sql/ports/proof.sql) report the fault, or find that the table is readable
- * nevertheless.  These queries are expensive in a new session.  Compiling the
- * functions and planning queries over ten catalogs accesses hundreds of pages, and
- * a hundred more pages for each partition.
+ * If the check fails, the queries of prove_table() (sql/ports/proof.sql) report
+ * the fault, or find that the table is still readable.  These queries are
+ * expensive in a new session.  Compiling the functions and planning queries
+ * over ten catalogs accesses hundreds of pages, and a hundred more pages for
+ * each partition.
  */
 #include "postgres.h"
 
@@ -31,7 +32,7 @@
 #include "keys/uuid_datum.h"
 #include "ports/table.h"
 
-/* The guard of a generated number fires AFTER: see guard_definitions() in sql/ports/table.sql. */
+/* The guard of a generated number is an AFTER trigger: see guard_definitions() in sql/ports/table.sql. */
 #define GENERATED_GUARD_EVENTS (TRIGGER_TYPE_ROW | TRIGGER_TYPE_DELETE | TRIGGER_TYPE_UPDATE)
 #define GENERATED_UPDATE_EVENTS (TRIGGER_TYPE_ROW | TRIGGER_TYPE_UPDATE)
 #define GUARD_EVENTS (GENERATED_GUARD_EVENTS | TRIGGER_TYPE_BEFORE | TRIGGER_TYPE_INSERT)
@@ -207,7 +208,7 @@ is_of_server(Oid class, bool is_uuid)
 	return result;
 }
 
-/* True if an index has all rows or, if is_partial is true, all rows with a number other than 0 */
+/* True if an index contains all rows or, if is_partial is true, all rows with a number other than 0 */
 static bool
 has_rows(HeapTuple index, AttrNumber key, bool is_partial)
 {
@@ -319,7 +320,8 @@ is_as_made(TableProof *proof)
 	/* In parallel mode invalidations must not be processed. */
 	if (IsInParallelMode())
 		return false;
-	AcceptInvalidationMessages();	/* the locks, which process invalidations, may be older than this call */
+	/* Invalidations were processed when the locks were taken, perhaps before this call. */
+	AcceptInvalidationMessages();
 	proof->leaves = palloc(sizeof(Leaf) * proof->tree_count);
 	proof->leaf_count = 0;
 	for (int i = 0; i < proof->tree_count; i++)

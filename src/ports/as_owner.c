@@ -10,8 +10,9 @@
  * caller sees its first row.
  *
  * Only the owner may execute a twin, or a PL/pgSQL function that a twin calls.
- * Since PL/pgSQL keeps plans per session, and not per role, a plan that was parsed
- * under the settings of a caller would later run as the owner.
+ * PL/pgSQL keeps plans per session, and not per role.  If another role could
+ * execute such a function, a plan that was parsed under the settings of that
+ * role would later run as the owner.
  */
 #include "postgres.h"
 

@@ -42,8 +42,8 @@ PG_FUNCTION_INFO_V1(delete_batch);
 #define TOKEN_BYTES 6
 
 /*
- * Compute the generated columns, as INSERT does.  One of these columns,
- * feed * 1024 + share, is indexed, and finds the batches of a share.
+ * Compute the generated columns, as INSERT does.  The batches of a share are
+ * found by the index on one of these columns, feed * 1024 + share.
  */
 static void
 set_generated(Row *batch)
@@ -158,7 +158,7 @@ are_valid(FunctionCallInfo fcinfo)
 		DatumGetBool(DirectFunctionCall2(interval_le, PG_GETARG_DATUM(TAKE_LEASE), IntervalPGetDatum(&longest_lease)));
 }
 
-/* The row of a new batch that is given to its first worker; given() in SQL makes the same row */
+/* The row of a new batch that is given to its first worker; given() in SQL makes an equal row */
 static Row
 given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallInfo fcinfo)
 {
@@ -246,7 +246,7 @@ take_as_owner(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(result), values, nulls)));
 }
 
-/* Wait for transactions that change a row, and lock its newest version; false if the row was deleted */
+/* Wait for transactions that change a row, and lock the newest version of the row; false if the row was deleted */
 static bool
 lock_row(Relation table, ItemPointer place, TupleTableSlot *slot)
 {

@@ -82,7 +82,8 @@ known_count(PG_FUNCTION_ARGS)
 
 	if (count->relation != table.oid || IsInParallelMode())
 		PG_RETURN_NULL();
-	AcceptInvalidationMessages();	/* the lock, which processes invalidations, may be older than this call */
+	/* Invalidations were processed when the lock was taken, perhaps before this call. */
+	AcceptInvalidationMessages();
 	if (file_of(count->leaf) != count->file ||
 		!holds_again(&table, DatumGetHeapTupleHeader(count->position), &uncounted) ||
 		(uncounted.count > 0 && count->leaf != table.oid) ||

@@ -192,7 +192,7 @@ close_cursor(Cursor *cursor)
 }
 
 /*
- * Open the index of a leaf, and move to its first entry in the ranges, if any.
+ * Open the index of a leaf, and move to the first entry in the ranges, if any.
  * The keys of entries are read if with_keys is true, or if there are several
  * ranges.
  */

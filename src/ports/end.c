@@ -1,10 +1,11 @@
 /*
  * end.c
- *	  The end of a batch: the last row within a limit, found by the indexes.
+ *	  Use the indexes to find the end of a batch, which is the last row within a
+ *	  limit.
  *
- * The entries of the indexes are counted first, up to one more than the limit.  If the entries do not exceed the limit,
- * the batch has all rows.  Otherwise the rows that the active snapshot sees are counted, in the order of the batch,
- * because any number of the entries may belong to dead rows.
+ * The entries of the indexes are counted first, up to one more than the limit.  If the entries do not exceed the
+ * limit, the batch has all rows.  Otherwise many of the entries may belong to dead rows, and the rows that the active
+ * snapshot sees are counted in the order of the batch.
  */
 #include "postgres.h"
 

@@ -4,8 +4,8 @@
  *
  * A snapshot determines which rows are visible, but not which files contain the rows.  After a command that rewrites a
  * table (ALTER TABLE ... TYPE, VACUUM FULL, CLUSTER, REPACK, TRUNCATE), an older snapshot finds no rows, or only some
- * rows, in the new file.  Partitions that were detached or dropped since the snapshot was taken are not read at all,
- * although the snapshot includes their rows.
+ * rows, in the new file.  A partition that was detached or dropped since the snapshot was taken is not read at all,
+ * although its rows are in the snapshot.
  */
 #include "postgres.h"
 
@@ -189,10 +189,10 @@ count_children(Relation inherits, const TableProof *proof, Oid parent, Snapshot 
 }
 
 /*
- * Error unless a snapshot sees exactly the partitions that are read.  The snapshot sees fewer partitions if some were
- * attached after it was taken.  The snapshot may also see more partitions, because new snapshots see a commit before
- * the server sends the invalidations of the commit, and attaching a partition does not wait for readers.  Comparing the
- * numbers of partitions is enough, because each partition has one parent.
+ * Error unless a snapshot sees exactly the partitions that are read.  The snapshot sees fewer partitions if some
+ * partitions were attached after the snapshot was taken.  The snapshot may also see more partitions, because new
+ * snapshots see a commit before the server sends the invalidations of the commit, and attaching a partition does not
+ * wait for readers.  Comparing the numbers of partitions is enough, because each partition has one parent.
  */
 void
 check_partitions(const TableProof *proof, Snapshot snapshot)

@@ -65,10 +65,10 @@ of_wrong_trigger(void)
 }
 
 /*
- * Error if another trigger fires after the guard, and may thus change values that the
- * guard has checked.  Triggers fire in the order of their names; "guard" is the name of
- * the guard's trigger.  Readers make the same check, but do not notice a trigger that
- * was dropped before they read.
+ * Error if another trigger fires after the guard, and may therefore change
+ * values that the guard has checked.  Triggers fire in the order of their
+ * names; "guard" is the name of the guard's trigger.  Readers make the same
+ * check, but do not detect a trigger that was dropped before the read.
  */
 static void
 refuse_later_trigger(Relation table, const char *guard, Oid function, int16 event)
@@ -125,8 +125,8 @@ is_guard_function(Oid function)
 }
 
 /*
- * The base of the keys in the first column of a table, from its guard.  0 if the
- * table has no guard; no feed reads such a table.
+ * The base of the transaction numbers of a table, which is the argument of its
+ * guard; 0 if the table has no guard.  No feed reads a table without the guard.
  */
 int64
 guard_base(Relation table)

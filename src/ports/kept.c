@@ -3,11 +3,11 @@
  *	  Find a feed by its name, read its current state, and move the feed.
  *
  * Each read of a feed needs the state of the feed.  Starting the executor would
- * take ten times as long as finding the rows of the state by their keys.  The rows
- * are therefore found by index scans, like rows of the server's catalogs.
- * become_owner() or state_owner() has locked the table feed, so that no session can
- * drop the extension.  If a feed cannot be read, SQL functions report why
- * (checked_feed(), find_feed()).
+ * take ten times as long as finding the rows of the state by their keys.  The
+ * rows are therefore found by index scans, like rows of the server's catalogs.
+ * become_owner() or state_owner() has locked the table "feed", and no other
+ * session can drop the extension.  If a feed cannot be read, SQL functions
+ * report why (checked_feed(), find_feed()).
  */
 #include "postgres.h"
 
@@ -105,7 +105,7 @@ row_by_key(const char *table_name, int columns, const char *index_name, int coun
 
 /*
  * Find a feed that the caller may move, among the feeds that were created on this server.  False if there is no such
- * feed; SQL functions then search the feeds of other servers, too, or raise the error.
+ * feed; SQL functions then also search the feeds of other servers, or raise the error.
  */
 bool
 find_movable(Datum name, Datum owner, Oid caller, Row *feed)
@@ -223,8 +223,8 @@ lowest_of(const Row *state)
 }
 
 /*
- * True if a poll that finds no rows should be recorded.  The first such poll after
- * a poll with rows is recorded, and then one poll every 30 seconds.
+ * True if a poll that finds no rows should be recorded.  The first such poll
+ * after a poll with rows is recorded, and after that one poll every 30 seconds.
  */
 static bool
 is_poll_due(const Feed *feed)

@@ -67,7 +67,9 @@ are_members(const Table *table, Datum members)
 	return datumIsEqual(PointerGetDatum(DatumGetArrayTypeP(members)), table->members.value, false, -1);
 }
 
-/* True if a position remembers the same partitions as the proof, and the same column that orders the rows, if any */
+/*
+ * True if the partitions, and the column that orders the rows, if any, are the same in the position and in the proof
+ */
 static bool
 is_remembered(const Table *table, const Row *position)
 {
@@ -79,9 +81,9 @@ is_remembered(const Table *table, const Row *position)
 }
 
 /*
- * True if a few probes are enough for a set, and the table is as the position
- * remembers it.  If the result is true, this function has locked and proved
- * the table.
+ * True if a few probes are enough for a set, and the table is unchanged since
+ * the position was made.  If the result is true, this function has locked and
+ * proved the table.
  */
 static bool
 is_worth_probing(Table *table, const Row *position, Numbers set)

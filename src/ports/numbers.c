@@ -2,11 +2,11 @@
  * numbers.c
  *	  Sets of numbers, as arrays of their ranges.
  *
- * The server's operators on multiranges construct a value for each range, and compare these values by
- * functions of the type.  An operation takes 5 ms for 10,000 ranges, and a read needs a dozen operations.  In
- * this file a set is one array, and two sets are combined in one pass.  The result is written in the form that
- * multiranges have on disk, which pg_upgrade keeps.  The extension makes only bounded sets; unbounded sets are
- * left to the operators of the server.
+ * The server's operators on multiranges construct a value for each range, and call functions of the type to compare
+ * these values.  An operation takes 5 ms for 10,000 ranges, and a read needs a dozen operations.  In this file a set
+ * is one array, and two sets are combined in one pass.  The result is written in the form that multiranges have on
+ * disk, which pg_upgrade keeps.  The extension makes only bounded sets; unbounded sets are left to the operators of
+ * the server.
  */
 #include "postgres.h"
 
@@ -122,7 +122,7 @@ in_either(bool in_first, bool in_second)
 
 /*
  * Combine two sets in one pass over the bounds of both, in ascending order.
- * After an odd number of bounds of a set, the pass is within a range of that
+ * After an odd number of bounds of a set, the pass is inside a range of that
  * set.
  */
 static Numbers

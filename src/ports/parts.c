@@ -12,7 +12,7 @@
  *
  * The condition is made from the bounds of range and list partitions, and
  * compares the first column of each partition key.  The condition need not be
- * exact: rows of other partitions may satisfy it, too.
+ * exact: rows of other partitions may also satisfy it.
  *
  * The bounds are constants of the server's types, and are read from the catalog.
  * The relation cache and pg_get_partition_constraintdef() would simplify the
@@ -49,7 +49,10 @@ PG_FUNCTION_INFO_V1(partition_bounds);
 #define PARTS_MAX 64
 #define VALUES_MAX 64
 
-/* Supported types of partition keys.  Text written with the settings below means the same value in every session. */
+/*
+ * Supported types of partition keys.  Text that is written with the settings below represents the same value in every
+ * session.
+ */
 static const struct
 {
 	Oid			type;
@@ -79,9 +82,10 @@ first_of(HeapTuple key, AttrNumber attribute)
 }
 
 /*
- * The first column of the partition key of a table, if the key compares the
- * column as a query does; otherwise NULL.  The key is read from the catalog,
- * because the relation cache would evaluate the owner's expressions in the key.
+ * The first column of the partition key of a table, or NULL unless the key and
+ * a query compare values of this column alike.  The key is read from the
+ * catalog, because the relation cache would evaluate the owner's expressions in
+ * the key.
  */
 static const char *
 key_column(Oid table)
@@ -277,9 +281,9 @@ partition_bounds(PG_FUNCTION_ARGS)
 }
 
 /*
- * Store, for the duration of this call, the condition of the leaves that have rows
- * of these transactions.  No other leaf gets such rows during the call, because the
- * transactions have ended.
+ * Store the condition of the leaves that have rows of these transactions, for
+ * the duration of this call.  No other leaf gets such rows during the call,
+ * because the transactions have ended.
  */
 void
 keep_parts(const Table *table, Value numbers, const bool *has_rows)

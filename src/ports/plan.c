@@ -4,13 +4,13 @@
  *
  * Parsing and planning a query takes longer than reading a few hundred rows.  A batch that consists of ranges of keys
  * (bounds.c) is read by one of two queries, one for a single range, the other for several ranges.  The bounds are
- * parameters.  Both plans are kept for the session, as the plans of foreign keys are.  The plan cache notices changes
- * of the objects in the plan.  The executor checks the privileges of the caller, who may have lost them since the plan
+ * parameters.  Both plans are kept for the session, like the plans of foreign keys.  The plan cache notices changes of
+ * the objects in the plan.  The executor checks the privileges of the caller, who may have lost them since the plan
  * was made.
  *
- * An invalid plan is made again from its text.  The names in the text may then refer to other objects.  The query is
- * therefore checked again (query.c), before and after it is planned.  As long as the proof of the table is valid, the
- * names refer to this table.
+ * An invalid plan is created again from its text.  The names in the text may then refer to other objects.  The query
+ * is therefore checked again (query.c), before and after it is planned.  As long as the proof of the table is valid,
+ * the names refer to this table.
  */
 #include "postgres.h"
 

@@ -110,8 +110,8 @@ can_count(const Table *table, const MultirangeType *numbers)
 
 /*
  * True if one leaf has rows of these transactions that the active snapshot
- * sees.  The search for the leaf starts after the previous match, because
- * callers pass leaves in about the order of proof->leaves.  A leaf that is not
+ * sees.  Callers pass leaves in about the order of proof->leaves.  The search
+ * for a leaf therefore starts after the previous match.  A leaf that is not
  * found is assumed to have rows.
  */
 static bool
@@ -269,8 +269,8 @@ probe_numbers(PG_FUNCTION_ARGS)
 
 /*
  * The number of rows of these transactions, up to a limit.  The rows in the
- * indexes are counted first.  If these rows are fewer than the limit, the rows at
- * the beginning of the table, which partial indexes lack, are counted, too.
+ * indexes are counted first.  If these rows are fewer than the limit, the rows
+ * at the beginning of the table, which partial indexes lack, are also counted.
  */
 static int64
 probe_count(const Table *table, Numbers set, int64 most)

@@ -72,7 +72,10 @@ static const Setting planning[] = {
 	{NULL, NULL}
 };
 
-/* Settings for values as text that any session can read; a batch stores the key of its last row as such text */
+/*
+ * Settings for text from which any session can read the same value; a batch stores the key of its last row as such
+ * text
+ */
 static const Setting reading[] = {
 	{"search_path", "pg_catalog, pg_temp"},
 	{"datestyle", "ISO"},

@@ -46,8 +46,8 @@ PG_FUNCTION_INFO_V1(is_written_here);
 /*
  * is_written_here(anyelement) -> boolean, declared IMMUTABLE, as a generated column requires
  *
- * True in a security-restricted operation that has changed the user ID to that of a
- * superuser.  Only state.c writes the state in such an operation.
+ * True in a security-restricted operation that has changed the user ID to the
+ * ID of a superuser.  Only state.c writes the state in such an operation.
  */
 Datum
 is_written_here(PG_FUNCTION_ARGS)
@@ -145,8 +145,8 @@ read_state(Relation state, Oid index, Oid table)
 }
 
 /*
- * The verdict about a table, according to its row in the state.  Since the caller is a trigger of the extension, and
- * its table is locked, the extension cannot be dropped.
+ * The verdict about a table, according to its row in the state.  The caller is a trigger of the extension on a locked
+ * table.  The extension can therefore not be dropped meanwhile.
  */
 static Verdict
 verdict_of(Oid table)

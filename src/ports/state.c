@@ -2,17 +2,17 @@
  * state.c
  *	  Calls of the internal functions, as the owner of the extension's tables.
  *
- * All roles may call the functions of the extension, but only the owner may
- * access its tables and its internal schema.  Each call therefore becomes the
- * owner for one internal function, with only pg_catalog in the search_path.
+ * All roles may call the public functions of the extension, but only the owner
+ * may access its tables and its internal schema.  Each call therefore becomes
+ * the owner for one internal function, with only pg_catalog in the search_path.
  * Such a function reads catalogs and the extension's tables, and evaluates no
  * row, expression or type of a user's table.  Tables of users are read in
  * query.c, with the privileges of the caller: either after the internal
  * function has returned, or by as_caller(), which becomes the caller for one
  * query and undoes all its settings.
  *
- * Role and settings are not restored by PG_TRY: when an error or a cancel ends the
- * (sub)transaction, the server restores them.
+ * The code does not need PG_TRY to restore role and settings: when an error or
+ * a cancel ends the (sub)transaction, the server restores them.
  */
 #include "postgres.h"
 
@@ -235,8 +235,8 @@ lock_state(const char *name, Oid *schema)
 }
 
 /*
- * Keep the extension from being dropped, and return its owner.  The owner is a
- * superuser, but need not be the bootstrap superuser.
+ * Prevent the extension from being dropped, and return its owner.  The owner is
+ * a superuser, but need not be the bootstrap superuser.
  */
 Oid
 state_owner(Oid *schema)
@@ -254,7 +254,7 @@ state_owner(Oid *schema)
 
 /*
  * Settings that determine to which objects names refer, how names are written
- * (a position remembers them as text), and how the internal functions are
+ * (a position stores names as text), and how the internal functions are
  * compiled and executed.
  */
 static const char *const settings[][2] = {
@@ -277,7 +277,7 @@ static const char *const settings[][2] = {
 /*
  * Change a setting until restore_role() is called.  A setting that already has
  * the value is skipped, because comparing a value takes a tenth of the time of
- * setting it.  A setting that no loaded library defines is skipped, too.
+ * setting it.  A setting that no loaded library defines is also skipped.
  */
 static void
 pin(const char *name, const char *value)
@@ -353,8 +353,8 @@ internal_function(Oid schema, const char *name, int count, const Oid *types)
 }
 
 /*
- * True if an error was raised by an internal function, and not by code of the
- * caller that this function executes
+ * True if an internal function has raised an error; false if the error comes
+ * from code of the caller that the internal function executes
  */
 static bool
 is_internal(const ErrorData *error)

@@ -1,6 +1,7 @@
 /*
  * table.h
- *	  A table that is read, the proof about it, and functions that examine tables.
+ *	  A table that is read, the proof of the table, and functions that examine
+ *	  tables.
  */
 #ifndef INORDER_TABLE_H
 #define INORDER_TABLE_H
@@ -16,8 +17,8 @@
 #include "ports/state.h"
 
 /*
- * How the rows of a table are found, as feed_enable() stored it
- * (inorder_internal.feed_table)
+ * How the rows of a table are found, according to the state that feed_enable()
+ * stored (inorder_internal.feed_table)
  */
 typedef struct Reading
 {
@@ -44,8 +45,8 @@ typedef struct Leaf
 } Leaf;
 
 /*
- * The partitions that have rows of some transactions, as found during one call
- * (parts.c)
+ * The partitions that have rows of some transactions, which were found during
+ * one call (parts.c)
  */
 typedef struct Parts
 {
@@ -68,7 +69,7 @@ typedef struct TableProof
 	Oid		   *lock_order;
 	int			leaf_count;
 	Leaf	   *leaves;
-	Value		members;		/* feed_member[]: the tables as a position remembers them */
+	Value		members;		/* feed_member[]: the tables in the form in which a position stores them */
 	/* the next transaction id when the proof was made; the proof includes only changes by older transactions */
 	TransactionId next_id;
 	AttrNumber	order_column;	/* column that was proved to order the rows; 0 if there is none */
@@ -133,7 +134,7 @@ extern void use_proof(Table *table, Value members);
 extern void check_proof(const Table *table);
 
 /* parts.c */
-#define MANY_LEAVES 8			/* with fewer leaves, a plan over all of them costs little */
+#define MANY_LEAVES 8			/* with fewer leaves, planning a query over all leaves costs little */
 extern void forget_parts_of(TableProof *proof);
 extern bool parts_are_known(const Parts *parts, Numbers set);
 extern void keep_parts(const Table *table, Value numbers, const bool *has_rows);

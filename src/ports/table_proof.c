@@ -1,12 +1,13 @@
 /*
  * table_proof.c
- *	  Proofs about a table, made before a read and checked again after the read.
+ *	  Prove before a read that the read of a table is complete, and check the
+ *	  proof after the read.
  *
  * A batch is complete only if no row bypassed the guard, and no row is outside the tables that are read.  Before a
  * read the table and all of its partitions are therefore locked.  Each table that holds rows must have the guard, an
  * unchanged expression for its transaction numbers, and an index that finds the rows (sql/ports/proof.sql).  The
  * snapshot must see the files and partitions that are read (files.c).  After the read the partitions must still be the
- * same, because the locks of a reader do not keep other sessions from attaching a partition.
+ * same, because the locks of a reader do not prevent other sessions from attaching a partition.
  *
  * The proof is kept for the session until the server invalidates the table, a partition or an index.  The proof does
  * not include privileges, which are checked for each read.
@@ -48,7 +49,7 @@ PG_FUNCTION_INFO_V1(keep_proof_of_column);
 static HTAB *proofs = NULL;
 static uint64 last_number = 0;	/* number of the newest proof */
 
-/* Number of invalidations that are kept, to find the invalidations that were processed while a proof was made */
+/* Number of invalidations that are stored, to find the invalidations that were processed while a proof was made */
 #define INVALIDATIONS_KEPT 1024
 
 static uint64 invalidations = 0;	/* number of invalidations so far */
@@ -95,8 +96,9 @@ notice_invalidation(Datum unused, Oid relation)
 }
 
 /*
- * Called when a schema or a sequence changes.  All proofs become invalid, because
- * positions remember names, and the order of a column may depend on its sequence.
+ * Called when a schema or a sequence changes.  All proofs become invalid,
+ * because positions contain names, and the order of a column may depend on its
+ * sequence.
  */
 static void
 notice_any(Datum unused, int cache, uint32 hash)
@@ -232,7 +234,7 @@ is_same_reading(const Reading *a, const Reading *b)
 }
 
 /*
- * True if a position would remember exactly the partitions that were locked and
+ * True if a position would contain exactly the partitions that were locked and
  * proved
  */
 static bool
@@ -291,7 +293,7 @@ check_table(const Table *table)
 	(void) call_under(GetTransactionSnapshot, "check_table", 2, (Value[]) {table->description, reader_value(table)});
 }
 
-/* The partitions of a table as a position would remember them */
+/* The partitions of a table in the form in which a position stores them */
 static Value
 members_under(Snapshot (*take_snapshot) (void), const Table *table)
 {
@@ -463,8 +465,8 @@ check_reader(const Table *table)
 }
 
 /*
- * Lock a table with all partitions, and prove that a read by the caller returns
- * the right rows; otherwise an error
+ * Lock a table with all partitions.  Error unless a read by the caller is
+ * proved to return the right rows
  */
 void
 prove_table(Table *table)
@@ -523,7 +525,7 @@ unchanged_members(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(table.members.value);
 }
 
-/* The column that was proved to divide the rows of a table, or to order them */
+/* The column that was proved to divide or to order the rows of a table */
 static AttrNumber *
 proved_column(TableProof *proof, bool divides)
 {

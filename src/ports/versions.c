@@ -1,6 +1,7 @@
 /*
  * versions.c
- *	  The version of the guard of a table, and a table as a position stores it.
+ *	  The version of the guard of a table, and a table in the form in which a
+ *	  position stores it.
  *
  * If a trigger is disabled and enabled again, or if an expression is changed and
  * restored, the only trace is a new version of a catalog row.
@@ -41,7 +42,7 @@ typedef struct Versions
 	bool		is_own;			/* the guard is not inherited */
 } Versions;
 
-/* Append the version of a catalog row, computed as by version() in sql/ports/table.sql */
+/* Append the version of a catalog row, which is computed as in version() in sql/ports/table.sql */
 static void
 note_version(Versions *versions, HeapTuple tuple, Relation catalog)
 {
@@ -93,10 +94,10 @@ is_generated(Oid relation, AttrNumber column)
 }
 
 /*
- * Append the version of a trigger, if the trigger belongs to the guard.  Triggers come in the order of their names.
- * The first trigger of the guard names the column with the number.  If this column is generated, its attribute number
- * is stored in *column.  The trigger for TRUNCATE is left out if the guard is inherited, because a partition has such
- * a trigger only if it was attached when feed_enable() was called.
+ * Append the version of a trigger, if the trigger belongs to the guard.  Triggers are passed in the order of their
+ * names.  The first trigger of the guard names the column with the number.  If this column is generated, its attribute
+ * number is stored in *column.  The trigger for TRUNCATE is left out if the guard is inherited, because a partition
+ * has such a trigger only if it was attached when feed_enable() was called.
  */
 static void
 note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *column)
@@ -169,10 +170,10 @@ column_definition(Oid relation, const char *name)
 }
 
 /*
- * Set the columns that distinguish the rows of one transaction, as
- * order_definition() in sql/ports/table.sql writes them.  False if only
- * order_definition() can write the columns, because a column has a collation,
- * or because an older snapshot may see other columns.
+ * Set the columns that distinguish the rows of one transaction, in the format
+ * of order_definition() in sql/ports/table.sql.  False if only
+ * order_definition() can do this, because a column has a collation, or because
+ * an older snapshot may see other columns.
  */
 static bool
 define_order(const Table *table, Row *member)

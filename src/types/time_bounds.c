@@ -2,10 +2,10 @@
  * time_bounds.c
  *	  Bounds of the keys of a time, and comparisons of keys with timestamps.
  *
- * floor(t) is the smallest key of the microsecond of t, and after(t) is the
- * smallest key of the next microsecond.  If t is earlier than all keys, as
- * -infinity is, the bound is the lowest value of the type.  If t is later than
- * all keys, the bound is a value above all keys.  The planner replaces the
+ * floor(t) is the smallest key in the microsecond of t, and after(t) is the
+ * smallest key in the next microsecond.  If t is earlier than all keys, for
+ * example -infinity, the bound is the lowest value of the type.  If t is later
+ * than all keys, the bound is a value above all keys.  The planner replaces the
  * operators by comparisons with these bounds: see time_support.c.
  */
 #include "postgres.h"
@@ -33,10 +33,10 @@ PG_FUNCTION_INFO_V1(uuid_v7_checked);
  * ---------------------------------------------------------------------------
  *
  * "us" is the internal value of a timestamptz, in microseconds.  The lowest
- * timestamptz stands for -infinity, and the highest for infinity.
+ * timestamptz represents -infinity, and the highest represents infinity.
  */
 
-/* The next microsecond, or the same microsecond if it is the last */
+/* The next microsecond; the same microsecond if there is no later one */
 static inline TimestampTz
 next_us(TimestampTz us)
 {
@@ -134,8 +134,8 @@ uuid_v7_time_bound(PG_FUNCTION_ARGS)
 
 /*
  * The first microsecond in a range (upper false), or the first microsecond
- * after the range (upper true).  For an empty range, the results are the latest
- * (upper false) and the earliest time (upper true).
+ * after the range (upper true).  For an empty range, the result is the latest
+ * time (upper false) or the earliest time (upper true).
  */
 static TimestampTz
 range_end(FunctionCallInfo fcinfo, RangeType *range, bool upper)
@@ -205,7 +205,7 @@ v1_words(Datum id)
 	return uuid_load(DatumGetUUIDP(id));
 }
 
-/* The words of a version-7 key; error for keys of other versions, which have no time that could be compared */
+/* The words of a version-7 key; error for keys of other versions, because they contain no time */
 static UuidWords
 v7_words(Datum id)
 {

@@ -1,6 +1,6 @@
 /*
  * time_bounds.h
- *	  A mark of the calls that time_support.c adds to a plan.
+ *	  The collation that marks the calls that time_support.c adds to a plan.
  */
 #ifndef INORDER_TIME_BOUNDS_H
 #define INORDER_TIME_BOUNDS_H

@@ -102,7 +102,7 @@ calls_timeless(Node *node, void *context)
 }
 
 /*
- * The expression that a column of a join, a grouping or a subquery stands for;
+ * The expression to which a column of a join, a grouping or a subquery refers;
  * NULL if the expression is not available.
  */
 static Node *
@@ -121,8 +121,8 @@ expression_of_column(RangeTblEntry *rte, AttrNumber column, List **rtable)
 }
 
 /*
- * The column if an expression is a plain column, otherwise NULL.  Binary-compatible
- * casts are skipped.
+ * The column that an expression consists of; NULL if the expression is not a
+ * column.  Binary-compatible casts are skipped.
  */
 static Var *
 plain_column(Node *node)
@@ -133,9 +133,9 @@ plain_column(Node *node)
 }
 
 /*
- * The range table of the query that is "levels" query levels up, or NIL.  When the planner builds its relations, it has
- * already simplified all expressions of the query; afterwards it simplifies only CHECK constraints of tables.  The
- * result is then NIL, because columns in CHECK constraints do not refer to the range table of the query.
+ * The range table of the query that is "levels" query levels up, or NIL.  Before the planner builds its relations, it
+ * simplifies all expressions of the query; after that it simplifies only CHECK constraints of tables.  The result is
+ * then NIL, because columns in CHECK constraints do not refer to the range table of the query.
  */
 static List *
 range_table(PlannerInfo *root, Index levels)
@@ -172,8 +172,8 @@ column_of(PlannerInfo *root, Node *node, AttrNumber *column)
 }
 
 /*
- * Error if the key is a column whose default makes keys without a time.  Keys
- * that were inserted without the default are not considered.
+ * Error if the key is a column whose default generates keys without a time.
+ * Keys that were inserted without the default are not considered.
  */
 static void
 refuse_timeless(PlannerInfo *root, Oid namespace, Node *id)
@@ -258,8 +258,8 @@ bound_function(Oid namespace, Oid id_type, bool is_range)
 }
 
 /*
- * floor(t) or, if "second" is true, after(t); for a range, the lower or the upper
- * bound.  If the operand is constant, the result is a constant, too.
+ * floor(t) or, if "second" is true, after(t); for a range, the lower or the
+ * upper bound.  If the operand is constant, the result is also a constant.
  */
 static Node *
 bound_expression(Comparison *comparison, bool second)
@@ -342,11 +342,12 @@ compare_with_bounds(Comparison *comparison, TimeOperator operator)
 }
 
 /*
- * Add the check of the key to the comparisons.  Where the planner keeps the order
- * of conditions, as in the select list, the check is evaluated first, and a key
- * without a time is not compared.  The second argument only determines where the
- * check is evaluated.  A constant is replaced by true, so that all checks of a key
- * are equal.  Otherwise the planner could not prove predicates of partial indexes.
+ * Add the check of the key to the comparisons.  In places where the planner
+ * keeps the order of conditions, such as the select list, the check is
+ * evaluated first, and a key without a time is not compared.  The second
+ * argument only determines where the check is evaluated.  A constant is
+ * replaced by true, so that all checks of a key are equal.  Otherwise the
+ * planner could not prove predicates of partial indexes.
  */
 static Node *
 with_check(Comparison *comparison, Node *compared)
@@ -362,9 +363,8 @@ with_check(Comparison *comparison, Node *compared)
 }
 
 /*
- * The rewritten comparison, or NULL to keep the operator, whose function checks
- * the key.  The operator is kept if the key is a constant, or must not be evaluated
- * twice.
+ * The rewritten comparison.  NULL if the key is a constant, or must not be
+ * evaluated twice: the operator is then kept, and its function checks the key.
  */
 static Node *
 rewrite(Comparison *comparison, TimeOperator operator)

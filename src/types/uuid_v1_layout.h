@@ -39,9 +39,9 @@
 #define V1_RANGE_TEXT "1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00"
 
 /*
- * A time above the times of all values.  In the plan of a query, this time is
- * the bound for timestamps later than all values.  No input function returns
- * this time, and binary output and casts refuse it.
+ * A time that is later than the times of all values.  In the plan of a query,
+ * this time is the bound for timestamps later than all values.  No input
+ * function returns this time, and binary output and casts refuse it.
  */
 #define V1_ABOVE_ALL		(V1_TICK_MAX + 1)
 
