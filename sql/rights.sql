@@ -5,7 +5,7 @@
 -- another role.
 --
 -- COPY FROM evaluates CHECK constraints, input functions and generation expressions as the role that restores. Only
--- generation expressions need the privilege EXECUTE.
+-- generation expressions need the EXECUTE privilege.
 DO $$
 DECLARE
     owner regrole := (SELECT e.extowner FROM pg_extension AS e WHERE e.extname = 'inorder');
@@ -51,7 +51,7 @@ GRANT EXECUTE ON FUNCTION inorder_internal.plus(int8multirange, int8multirange) 
 GRANT EXECUTE ON FUNCTION inorder_internal.minus(int8multirange, int8multirange) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.few_of(int8multirange) TO PUBLIC;
 
--- Functions that only use their arguments.
+-- Functions that use only their arguments.
 GRANT EXECUTE ON FUNCTION inorder_internal.of_jsonb(anyelement, jsonb, int) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.is_place(@extschema@.feed_position) TO PUBLIC;
 GRANT EXECUTE ON FUNCTION inorder_internal.is_state(
@@ -86,8 +86,8 @@ BEGIN
 END $$;
 GRANT SELECT ON @extschema@.feeds, @extschema@.feed_batches TO PUBLIC;
 
--- State that the extension writes is valid, and is not checked again: the check took 4 % of the time of a read of 500
--- rows. (In the SQL edition callers write the state themselves.)
+-- State that the extension writes is valid, and is not checked again, because the check took 4 % of the time of a read
+-- of 500 rows. (In the SQL edition callers write the state themselves.)
 ALTER TABLE inorder_internal.feed_state DROP CONSTRAINT feed_state_check, ADD CHECK (
     inorder_internal.is_written_here("position")
     OR inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at));

@@ -38,12 +38,12 @@ BEGIN
             WHERE y.oid = row_type AND a.attnum > 0 AND NOT a.attisdropped);
 END $$;
 
--- Error if one of these columns no longer exists. A query that was parsed before the column was dropped finds other
--- columns in its place, because rows are returned by the positions of their columns.
+-- Error if one of these columns no longer exists. In a query that was parsed before the column was dropped, other
+-- columns would take its place, because the columns of rows are returned by position.
 CREATE FUNCTION inorder_internal.refuse_dropped(relation oid, columns smallint[]) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- has_column_privilege() looks at the present columns, and returns null for a column that does not exist.
+    -- has_column_privilege() examines the current columns, and returns null for a column that does not exist.
     IF EXISTS (SELECT FROM unnest(columns) AS c WHERE has_column_privilege(relation, c, 'SELECT') IS NULL) THEN
         PERFORM inorder_internal.say_columns_changed(relation, 'A column was dropped.');
     END IF;
@@ -53,7 +53,7 @@ END $$;
 CREATE FUNCTION inorder_internal.check_statement(statement text, row_type anyelement) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    -- The types are qualified, because the search_path of the caller may find other types of these names.
+    -- The types are qualified, because the search_path of the caller may find other types with these names.
     line pg_catalog.record;
     plan pg_catalog.jsonb;
 BEGIN

@@ -86,7 +86,7 @@ BEGIN
     RETURN left(key, 12) || to_hex(('x' || substr(key, 13, 4))::bit(16)::int + 1);
 END $$;
 
--- The keys that follow a key in its transaction, up to eleven, each as 32 digits.
+-- Up to eleven keys that follow a key in its transaction, each as 32 digits.
 CREATE FUNCTION inorder_internal.keys_after(key text) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -203,9 +203,9 @@ BEGIN
 END
 ---- uuid_xact_nextval: plpgsql bare
 DECLARE
-    -- The setting has the last key of this transaction, with base 0, and the keys that follow, which are made eleven at
-    -- a time. The setting is empty in each new transaction, unless a user has set it. A key is therefore used only if
-    -- it has the number of the transaction.
+    -- The setting contains the last key of this transaction, with base 0, and the following keys, which are made
+    -- eleven at a time. The setting is empty in each new transaction, unless a user has set it. A key is therefore
+    -- used only if it has the number of the transaction.
     following_keys pg_catalog.text := pg_catalog."right"(pg_catalog.current_setting('inorder.keys', true), -32);
 BEGIN
     IF base OPERATOR(pg_catalog.<>) 0 THEN

@@ -1,7 +1,7 @@
 ---- probe_rows: plpgsql keys
 DECLARE
-    -- The rest of a set, or of a transaction, is searched later by value or key, because a search by number would pass
-    -- all rows that were read before.
+    -- The rest of a set, or of a transaction, is searched later by value or key, because a search by number would read
+    -- again all rows that were read before.
     has_rows boolean := (b.ordering).from_value IS NOT NULL;
     is_old boolean := inorder_internal.has_old(t, b.transactions);
     newest bigint;

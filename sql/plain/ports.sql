@@ -93,7 +93,7 @@ BEGIN
     -- The constraint is used only if the partition keys of all tables above the partition are plain columns of server
     -- types. Otherwise functions of the owner would be executed, or a type would be named in a schema for which the
     -- reader may lack USAGE. The query reads the current keys, as the function below does. These keys cannot change
-    -- while the table is locked. A key that the snapshot does not see counts as unsuitable.
+    -- while the table is locked. If the snapshot does not see a key, the constraint is not used.
     IF EXISTS (SELECT FROM pg_partition_ancestors(member) AS p(relid)
                LEFT JOIN pg_partitioned_table AS k ON k.partrelid = p.relid
                LEFT JOIN LATERAL unnest(k.partattrs::smallint[]) AS c(attnum) ON true
@@ -185,8 +185,8 @@ BEGIN
 END
 ---- await_look: plpgsql VOLATILE keys
 DECLARE
-    -- The clock of SQL may be set back. The wait therefore ends by this clock or by the sum of the sleeps, whichever
-    -- comes first.
+    -- The clock of SQL may be set back. The wait therefore ends when this clock, or the sum of the sleeps, reaches the
+    -- timeout.
     ends timestamptz := clock_timestamp() + seconds * '1 second'::interval;
     slept float8 := 0;
 BEGIN

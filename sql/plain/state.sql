@@ -8,8 +8,8 @@ RETURN quote_ident(current_user)::regrole::oid;
 DECLARE
     context text;
 BEGIN
-    -- The context of a write by a function has a line for the function, and a line for its statement. An INSERT by a
-    -- client has only the line of this function; COPY and a subscription each add one line.
+    -- If a function writes, the context has a line for the function, and a line for its statement. For an INSERT by a
+    -- client, the context has only the line of is_written_here(); COPY and a subscription each add one line.
     GET DIAGNOSTICS context = PG_CONTEXT;
     RETURN cardinality(string_to_array(context, chr(10))) > 2;
 END

@@ -21,7 +21,8 @@ CREATE FUNCTION inorder_internal.seen_members(relation regclass, members @extsch
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- True if a column was proved with the table, for an order or for shares. keep_proof_of_column() records this.
+-- True if a column was proved together with the table, for an order or for shares. keep_proof_of_column() records
+-- this.
 CREATE FUNCTION inorder_internal.column_is_proved(
     t inorder_internal.feed_table, column_name text, number smallint, divides boolean
 ) RETURNS boolean
@@ -37,8 +38,8 @@ CREATE FUNCTION inorder_internal.as_caller(t inorder_internal.feed_table, query 
 RETURNS text[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- Run a query over one table with the privileges of the caller, and return its result, a number. If "parallel" is true,
--- the query may use parallel workers.
+-- Run a query over one table with the privileges of the caller, and return the number that is its result. If
+-- "parallel" is true, the query may use parallel workers.
 CREATE FUNCTION inorder_internal.count_as_caller(
     t inorder_internal.feed_table, query text, parallel boolean, caller oid
 ) RETURNS bigint
@@ -68,8 +69,8 @@ CREATE TYPE inorder_internal.known_count AS (
     amount bigint, folded bigint, counted @extschema@.feed_position, others int8multirange, more bigint
 );
 
--- The count that this session keeps of a locked table; null if the session keeps no count that is valid in the snapshot
--- of the calling statement (counted.c).
+-- The count that this session keeps of a locked table; null if there is no such count, or if the count is not valid in
+-- the snapshot of the calling statement (counted.c).
 CREATE FUNCTION inorder_internal.known_count(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.known_count
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
@@ -171,8 +172,8 @@ RETURN true;
 CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean) RETURNS boolean
 AS 'MODULE_PATHNAME', 'make_durable_here' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Wait until it is time for another search for rows; the first search begins at once. False if the call has waited for
--- the given time, by a monotonic clock (wait.c).
+-- Wait until it is time for another search for rows; the first search begins immediately. False if the call has waited
+-- for the given time, which a monotonic clock measures (wait.c).
 CREATE FUNCTION inorder_internal.await_look(seconds float8, is_first boolean) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -188,7 +189,7 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 CREATE FUNCTION inorder_internal.expect_origin(origin text) RETURNS void
 AS 'MODULE_PATHNAME', 'expect_same_origin' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- True if the position of a reader also moves over transactions without rows, which requires a flush of the WAL.
+-- True if the position of a reader also moves over transactions without rows. Such a move requires a flush of the WAL.
 CREATE FUNCTION inorder_internal.passes_empty_batches() RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN true;

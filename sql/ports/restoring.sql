@@ -18,7 +18,7 @@ BEGIN
                  OR NEW.system <> (SELECT s.system_identifier::text FROM pg_control_system() AS s));
     END IF;
     IF TG_TABLE_NAME IN ('feed_state', 'worker_batch') THEN
-        -- Parallel jobs of pg_restore may restore this row before the row of its feed. feed_rebase() deletes rows
+        -- Parallel jobs of pg_restore may restore this row before the row of the feed. feed_rebase() deletes rows
         -- without a feed.
         is_own := is_own AND NOT EXISTS (SELECT FROM inorder_internal.feed AS f
                                          WHERE f.id = NEW.feed AND f.relation <> NEW.relation);

@@ -47,8 +47,8 @@ CREATE TABLE inorder_internal.feed_table (
     -- Number that is added to transaction ids, 0 to 281474976710655
     base bigint NOT NULL CHECK (base BETWEEN 0 AND 281474976710655),
     is_partial boolean NOT NULL,  -- true if the index on the number leaves out rows of number 0
-    -- Null in this table. In a description by which one share of a table is read, the condition for the rows of the
-    -- share
+    -- The condition for the rows of a share, in a description with which one share of a table is read; null in this
+    -- table
     share_condition text CHECK (share_condition IS NULL),
     -- True if feed_enable() or feed_rebase() wrote the base on this server. Otherwise the row was restored, and the
     -- table can be neither read nor written until feed_rebase() is called
@@ -79,8 +79,8 @@ CREATE TABLE inorder_internal.feed (
         CHECK (shared_by IS NULL OR ((shared_by).shares >= 1 AND (shared_by).shares <= 1024 AND (shared_by).attnum >= 0
                                      AND (shared_by).kind IN ('int8', 'text', 'uuid')
                                      AND (shared_by).column_name <> '' AND (shared_by).fingerprint <> '') IS TRUE),
-    -- The time must be finite, because the view feeds shows the difference to the current time. Before version 17, the
-    -- difference to an infinite time is an error.
+    -- The time must be finite, because the view "feeds" shows the difference to the current time. Before PostgreSQL
+    -- 17, the difference to an infinite time is an error.
     created timestamptz NOT NULL DEFAULT now() CHECK (isfinite(created)),
     UNIQUE (name, owner, system)
 );
@@ -102,14 +102,14 @@ BEGIN
         AND inorder_internal.is_place(p);
 END $$;
 
--- As long as a transaction is open, all versions of a row that was updated since the transaction began remain in the
--- table. The columns that change with each batch are therefore in a separate row. The newest version of this row is
--- found by the primary key, the highest seq first, without reading all versions. When a page is full of versions, seq
--- is increased, so that the index entry of these versions is no longer visited. There is no other unique index,
--- because each new entry of such an index would be compared with all versions.
+-- If a row is updated while an older transaction is open, all versions of the row remain in the table until that
+-- transaction ends. The columns that change with each batch are therefore in a separate row. The newest version of
+-- this row is found by the primary key, the highest seq first, without reading all versions. When a page is full of
+-- versions, seq is increased, so that the index entry of these versions is no longer visited. There is no other unique
+-- index, because each new entry of such an index would be compared with all versions.
 CREATE TABLE inorder_internal.feed_state (
     feed bigint NOT NULL,
-    seq bigint NOT NULL DEFAULT 0,  -- increases when the row has left a page: see next_seq()
+    seq bigint NOT NULL DEFAULT 0,  -- increases when the row has moved to another page: see next_seq()
     page bigint,  -- page that the row was in when it was last updated
     relation inorder_internal.table_ref NOT NULL,
     position @extschema@.feed_position NOT NULL,
@@ -329,8 +329,8 @@ CREATE FUNCTION inorder_internal.page_of(place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN (place::text::point)[0]::bigint;
 
--- The seq of the next version of a row. If the row has left its page since the last update, this seq is higher than
--- the current seq.
+-- The seq of the next version of a row. If the row has moved to another page since the last update, this seq is higher
+-- than the current seq.
 CREATE FUNCTION inorder_internal.next_seq(seq bigint, page bigint, place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN seq + CASE WHEN page = inorder_internal.page_of(place) THEN 0 ELSE 1 END;
@@ -356,7 +356,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     dropped_feed bigint;
 BEGIN
-    -- Rows that another session is deleting are skipped. In REPEATABLE READ and SERIALIZABLE nothing is deleted,
+    -- Rows that another session is deleting are skipped. In REPEATABLE READ and SERIALIZABLE no rows are deleted,
     -- because a row that was deleted since the snapshot was taken would cause an error.
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;

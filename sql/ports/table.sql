@@ -171,7 +171,7 @@ END $$;
 CREATE FUNCTION inorder_internal.may_be_null(a pg_attribute) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- From version 18 on, a NOT NULL constraint may be NOT VALID: existing rows need not satisfy it.
+    -- In PostgreSQL 18 and later, a NOT NULL constraint may be NOT VALID: existing rows need not satisfy it.
     RETURN NOT a.attnotnull
         OR EXISTS (SELECT FROM pg_constraint AS c
                    WHERE c.conrelid = a.attrelid AND c.contype = 'n' AND c.conkey = ARRAY[a.attnum]
@@ -315,14 +315,14 @@ CREATE FUNCTION inorder_internal.known_columns(t inorder_internal.feed_table) RE
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN (t).is_uuid THEN (t).order_columns ELSE (t).key_column || (t).order_columns END;
 
--- The trigger that refuses TRUNCATE of a table, or of a partition of it, as pg_get_triggerdef() writes it.
+-- The trigger that refuses TRUNCATE of a table or partition, in the format of pg_get_triggerdef().
 CREATE FUNCTION inorder_internal.truncate_definition(relation regclass, t inorder_internal.feed_table) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('CREATE TRIGGER zz_inorder_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT '
               'EXECUTE FUNCTION %s(%L)'::text, relation, inorder_internal.guard_function()::regproc, (t).base);
 
--- The triggers of the guard of a table, or of a partition of it, as pg_get_triggerdef() writes them. Partitions inherit
--- the row triggers, but not the trigger for TRUNCATE.
+-- The triggers of the guard of a table or partition, in the format of pg_get_triggerdef(). Partitions inherit the row
+-- triggers, but not the trigger for TRUNCATE.
 CREATE FUNCTION inorder_internal.guard_definitions(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (name name, definition text)
 LANGUAGE sql STABLE
@@ -345,7 +345,7 @@ BEGIN ATOMIC
 END;
 
 -- A trigger of a table or of a partition that would fire after the guard and could change a row that the guard has
--- checked, or null.
+-- checked; null if there is none.
 CREATE FUNCTION inorder_internal.later_trigger(t inorder_internal.feed_table) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -359,9 +359,9 @@ BEGIN
             ORDER BY g.tgparentid <> 0, g.tgname LIMIT 1);
 END $$;
 
--- True if a table, or a partition of it, has the triggers of the guard as feed_enable() creates them, and the column
--- with the number is unchanged. Writes of a transaction with an older snapshot fire the current triggers.
--- quote_all_identifiers must be off.
+-- True if a table or partition has the triggers of the guard that feed_enable() creates, and the column with the
+-- number is unchanged. Writes of a transaction with an older snapshot fire the current triggers. quote_all_identifiers
+-- must be off.
 CREATE FUNCTION inorder_internal.guard_state(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (is_valid boolean)
 LANGUAGE sql STABLE
@@ -389,7 +389,7 @@ END $$;
 CREATE FUNCTION inorder_internal.hides_rows(caller oid, relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
--- The columns that distinguish rows of one transaction, with every property that determines their order.
+-- The columns that distinguish rows of one transaction, with every property that determines the order of the rows.
 CREATE FUNCTION inorder_internal.order_definition(t inorder_internal.feed_table) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -397,7 +397,7 @@ BEGIN
         RETURN ARRAY[format('%I uuid', t.key_column)];
     END IF;
     -- The default collation is written with its locale, because the default locales of databases differ. The locale of
-    -- providers other than libc is in daticulocale before version 17, in datlocale from then on.
+    -- providers other than libc is in daticulocale before PostgreSQL 17, and in datlocale in later versions.
     RETURN (
         SELECT array_agg(format('%I %s%s', a.attname, format_type(a.atttypid, a.atttypmod),
                                 CASE WHEN a.attcollation = '"default"'::regcollation::oid
@@ -563,7 +563,7 @@ BEGIN
     RETURN (SELECT i.object_names[3] FROM pg_identify_object_as_address('pg_class'::regclass, relation, attnum) AS i);
 END $$;
 
--- A column that readers depend on and that no longer exists, or null.
+-- A column that readers depend on, but that no longer exists; null if there is none.
 CREATE FUNCTION inorder_internal.lacks(t inorder_internal.feed_table) RETURNS name
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -611,8 +611,8 @@ BEGIN
         USING ERRCODE = 'undefined_column',
               HINT = format('Rename the column back, or let the owner call feed_enable(%L) again.', t.relation);
     END IF;
-    -- In the SQL edition the guard of a restored table was created for another OID. The error then reports that the
-    -- table was restored, and not that its guard was changed.
+    -- In the SQL edition the guard of a restored table was created for another OID. The error must then report that
+    -- the table was restored, and not that its guard was changed.
     PERFORM inorder_internal.accepted(t);
     RAISE 'table % has lost the guard of column %', t.relation, quote_ident(t.key_column)
     USING ERRCODE = 'object_not_in_prerequisite_state',

@@ -57,7 +57,7 @@ BEGIN
         IF stop <= start THEN
             RAISE 'step must be positive, not %', step USING ERRCODE = 'invalid_parameter_value';
         END IF;
-        -- A name with a time is in UTC, because an hour of local time may occur twice.
+        -- Times in names are in UTC, because an hour of local time may occur twice.
         name := CASE WHEN days THEN to_char(start, 'YYYYMMDD') ELSE to_char(start AT TIME ZONE 'UTC', pattern) END;
         RETURN NEXT;
         start := stop;

@@ -30,7 +30,7 @@ CREATE TYPE @extschema@.uuid_v1 (
 COMMENT ON TYPE @extschema@.uuid_v1 IS
 'Version-1 UUID (RFC 9562 section 5.1), ordered by time, then clock sequence, then node.';
 
--- Casts: they apply in assignments, and can be written explicitly.
+-- Casts, which are applied in assignments or explicitly.
 
 CREATE FUNCTION @extschema@.uuid_v1(id uuid) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME', 'uuid_v1_from_uuid' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
