@@ -1,4 +1,4 @@
--- Reads of the changes of a table: the distinct keys in a batch of the log are joined with the table. A copy that
+-- How the changes of a table are read: the distinct keys in a batch of the log are joined with the table. A copy that
 -- applies all changes equals the table, because the row of a key is read after the change of this row was committed.
 -- The proof is in docs/feed-proofs.md; test/model/README.md lists the tests of its premises.
 
@@ -253,4 +253,4 @@ LANGUAGE sql VOLATILE
 RETURN inorder_internal.by_index(inorder_internal.query_of_changes(relation, from_position, batch));
 COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_position,
                                                      @extschema@.feed_batch) IS
-'Return the text of the query for the changes of a batch kept by the reader, to be run in the same transaction.';
+'Return a query, to be run in the same transaction, for the changes of a batch kept by the reader.';

@@ -1,4 +1,4 @@
--- Logging the changes of a table: functions for its owner.
+-- Functions with which the owner of a table logs the changes of the table.
 
 -- Error unless the caller is the owner of a table whose changes can be logged.
 CREATE FUNCTION inorder_internal.check_loggable(caller oid, relation regclass) RETURNS void
@@ -212,7 +212,7 @@ BEGIN
         to_regclass(inorder_internal.log_name(relation)));
 END $$;
 
--- Log the changes of a table from now on. If changes may be missing from the log, or "marks" is true, a marker is
+-- Start logging the changes of a table. If changes may be missing from the log, or "marks" is true, a marker is
 -- written, which makes feeds read the whole table.
 CREATE FUNCTION inorder_internal.log_changes(caller oid, relation regclass, marks boolean) RETURNS regclass
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

@@ -198,9 +198,9 @@ BEGIN
     END IF;
 END $$;
 
--- Give a worker an unfinished batch, either the worker's own batch or a free batch; null if there is no such batch.
--- Batches that were tried too often become dead. A batch that the worker got in this transaction stays unchanged,
--- because (feed_take_batch(...)).* calls the function once for each column of the result.
+-- Give a worker an unfinished batch, either the worker's own batch or a free batch; null if there is no such batch. A
+-- batch becomes dead after max_tries tries. A batch that the worker got in this transaction stays unchanged, because
+-- (feed_take_batch(...)).* calls the function once for each column of the result.
 CREATE FUNCTION inorder_internal.take_unfinished_batch(
     feed bigint, worker text, lease interval, max_tries int, least_rows bigint
 ) RETURNS inorder_internal.worker_batch
@@ -286,7 +286,7 @@ END $$;
 
 -- When the feed changes
 
--- Totals of the unfinished batches of workers, for the view feeds.
+-- Totals of the unfinished batches of workers, for the view "feeds".
 --
 --  amount             number of batches that are not dead
 --  first_number       lowest number of the batches that are not dead, and were given to a worker
@@ -349,7 +349,7 @@ BEGIN
                          'The view feed_batches shows them.';
         END IF;
     ELSIF read <> '{}' THEN
-        PERFORM inorder_internal.warn_of_dead(f);  -- on this server, the transactions of the batches have other numbers
+        PERFORM inorder_internal.warn_of_dead(f);  -- the numbers of these transactions are different on this server
     END IF;
     DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = f.id;
     UPDATE inorder_internal.feed_state AS s SET first_batch = NULL WHERE s.feed = f.id AND s.first_batch IS NOT NULL;
@@ -407,7 +407,7 @@ BEGIN ATOMIC
     CROSS JOIN LATERAL inorder_internal.unfinished_batches((s.f).id) AS b;
 END;
 
--- The unfinished batches of workers that the current role may see: the source of the view feed_batches.
+-- The unfinished batches of workers that the current role may see, which are the source of the view feed_batches.
 CREATE FUNCTION inorder_internal.seen_batches() RETURNS SETOF inorder_internal.seen_batch
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
 

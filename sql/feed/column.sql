@@ -1,9 +1,9 @@
--- A column on which a feed depends, besides the column with the number: rows are delivered in the order of this column
--- (order.sql), or workers divide the rows by the hash of this column (shares.sql). Before each use of the column, the
--- table and its partitions are locked, and the column is proved in each of these tables. Otherwise rows without a place
--- in the order, or rows whose key has moved to another share, would be lost or repeated.
+-- In addition to the column with the number, a feed may depend on another column: rows are delivered in the order of
+-- this column (order.sql), or workers divide the rows by the hash of this column (shares.sql). Before each use of the
+-- column, the table and its partitions are locked, and the column is proved in each of these tables. Otherwise rows
+-- without a place in the order, or rows whose key has moved to another share, would be lost or repeated.
 
--- Raise the error about a column. "relation" is the table or partition that has the fault.
+-- Raise an error about a column. "relation" is the table or partition that has the fault.
 CREATE FUNCTION inorder_internal.refuse_column(
     t inorder_internal.feed_table, relation regclass, column_name text, divides boolean, fault text
 ) RETURNS void

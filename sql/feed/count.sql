@@ -1,6 +1,5 @@
 -- Exact counts. A count is the sum of two numbers: the rows of a set of transactions, which were counted once, and the
--- rows of all other transactions that the snapshot of the caller sees. The sum equals count(*), whatever the size of
--- the table.
+-- rows of all other transactions that the snapshot of the caller sees. The sum equals count(*).
 --
 -- The stored number, its set and the rows are read in the same snapshot. All transactions of the set had ended before
 -- the fold that stored the set. A snapshot that sees the fold therefore sees all rows of these transactions, and each
@@ -190,8 +189,8 @@ END $$;
 CREATE FUNCTION inorder_internal.keep_part(table_relation regclass, step inorder_internal.fold_step) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- A session that replaces a file writes the row of pg_class, and holds an ACCESS EXCLUSIVE lock until the
-    -- transaction ends.
+    -- A session that replaces a file updates the row of the table in pg_class, and holds an ACCESS EXCLUSIVE lock
+    -- until the transaction ends.
     IF EXISTS (SELECT FROM pg_class AS c WHERE c.oid = step.part AND age(c.xmin) <= 0)
        AND EXISTS (SELECT FROM pg_locks AS l
                    WHERE l.relation = step.part AND l.mode = 'AccessExclusiveLock' AND l.pid = pg_backend_pid()) THEN

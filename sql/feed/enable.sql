@@ -43,9 +43,9 @@ BEGIN
     END IF;
 END $$;
 
--- The role that reads the rows of a table for the checks that are made before the guard is created. If the caller is a
--- superuser, this role is the owner of the table, because planning a query evaluates functions of the owner in
--- indexes, statistics and partition keys. In the SQL edition, statements run as the caller.
+-- The role that checks the rows of a table before the guard is created. If the caller is a superuser, this role is the
+-- owner of the table, because planning a query evaluates functions of the owner in indexes, statistics and partition
+-- keys. In the SQL edition, statements run as the caller.
 CREATE FUNCTION inorder_internal.looks_as(caller oid, relation regclass) RETURNS oid
 LANGUAGE sql STABLE
 RETURN (SELECT CASE WHEN r.rolsuper THEN c.relowner ELSE caller END
@@ -173,7 +173,7 @@ BEGIN
         END IF;
     END IF;
     PERFORM inorder_internal.adopt_roles(relation), inorder_internal.enable_table(caller, relation, t.key_column),
-            inorder_internal.accept_feeds(t),  -- with the guard as it is now
+            inorder_internal.accept_feeds(t),  -- with the current guard
             inorder_internal.check_owner(caller, relation);
     RETURN base;
 END $$;

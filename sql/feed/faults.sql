@@ -191,8 +191,8 @@ BEGIN
                         'position instead.', t.relation);
 END $$;
 
--- Error if a position belongs to another table, or if it includes transactions but has no members, because a reader has
--- constructed it.
+-- Error if a position belongs to another table. Also an error if a position has transactions but no members, which is
+-- possible only if a reader has constructed the position.
 CREATE FUNCTION inorder_internal.check_remembers(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -215,7 +215,7 @@ BEGIN
     IF inorder_internal.role_name(role) IS NULL THEN
         RAISE 'role with OID % does not exist', role USING ERRCODE = 'undefined_object';
     END IF;
-    -- Grants to dropped roles are removed, too.
+    -- Grants to dropped roles are also removed.
     new_movers := ARRAY(SELECT m FROM unnest(f.movers) AS m
                         WHERE m.id <> role AND inorder_internal.role_name(m.id) IS NOT NULL);
     IF allowed THEN

@@ -1,10 +1,10 @@
--- The view feeds: the lag of each feed, and the transactions that delay rows.
+-- The view "feeds", which shows the lag of each feed, and the transactions that delay rows.
 --
 -- The view does not plan or run a query over a user table, because planning alone may execute functions of the table's
 -- owner. The view does not wait for a lock on a user table, because the owner could then block all readers of the
 -- view. Locks that the view takes are released immediately: see backlog().
 
--- A row of the view feeds.
+-- A row of the view "feeds".
 CREATE TYPE inorder_internal.seen_feed AS (
     name text, owner name, relation regclass, key_column name, order_column name, whole_transactions boolean,
     position int8multirange, partial bigint, unfinished_batch bigint, batch_worker text, created timestamptz,
@@ -45,7 +45,7 @@ BEGIN
       AND (c.oid IS DISTINCT FROM NULL OR inorder_internal.has_unfinished(f.id));
 END $$;
 
--- The feeds that the current role may see: the source of the view feeds.
+-- The feeds that the current role may see, which are the source of the view "feeds".
 CREATE FUNCTION inorder_internal.seen_feeds() RETURNS SETOF inorder_internal.seen_feed
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
 
@@ -55,8 +55,8 @@ RETURNS TABLE (pid int, gid text, application text, number bigint, since timesta
 -- rows.
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    -- The locks are read once, and not joined with themselves, because the planner expects few locks, and would compare
-    -- each lock with all others. The base is in a subquery, which is evaluated once, and only if it is needed.
+    -- The list of locks is read once, and not joined with itself, because the planner expects few locks, and would
+    -- compare each lock with all others. The base is in a subquery, which is evaluated once, and only if it is needed.
     WITH writers AS (
         SELECT l.pid, array_agg(l.transactionid) FILTER (WHERE l.locktype = 'transactionid') AS xids
         FROM pg_locks AS l

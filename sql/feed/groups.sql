@@ -1,5 +1,5 @@
--- Exact counts by group, of tables whose rows may change: a view that always equals a query with GROUP BY, and seldom
--- reads the table.
+-- Exact counts by group, for tables whose rows may change. Such a count is a view that always equals a query with
+-- GROUP BY, but seldom reads the table.
 --
 -- Triggers write into a table of deltas how many rows each statement adds to each group: (group, number of rows,
 -- transaction). A fold replaces the deltas that it sees by their sums. A fold records which transactions have ended:
@@ -15,9 +15,9 @@
 -- of the fold, the view also counts the rows of the table. The view, the table of deltas and the functions belong to
 -- the owner of the table. A set of groups is identified by the function of its row trigger.
 
--- A set of groups: the table; the qualified names of the view, of the table of deltas, and of the function that folds;
--- the columns of the table; and the part of trigger names that distinguishes the set. The function of the row trigger
--- has the name of the table of deltas.
+-- A set of groups. It consists of the table; the qualified names of the view, of the table of deltas, and of the
+-- function that folds; the columns of the table; and the part of trigger names that distinguishes the set. The
+-- function of the row trigger has the name of the table of deltas.
 CREATE TYPE inorder_internal.group_set AS (
     relation regclass, view text, deltas text, folding text, columns name[], id text
 );
@@ -60,7 +60,7 @@ BEGIN
     ORDER BY f.proname;
 END $$;
 
--- A list of columns, each formatted by a pattern from its position and its name.
+-- A list of columns. Each column is formatted by a pattern with its position and its name.
 CREATE FUNCTION inorder_internal.group_list(columns name[], pattern text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN (SELECT coalesce(string_agg(format(pattern, c.place, c.name), ''::text ORDER BY c.place), ''::text)
@@ -84,9 +84,9 @@ BEGIN
     ORDER BY a.attname;
 END $$;
 
--- A trigger of a partitioned table or of its partitions that may move a row to another partition after the trigger
--- "move" has fired; null if there is no such trigger. Such a trigger is a BEFORE UPDATE trigger FOR EACH ROW whose name
--- sorts after the names of the triggers of all sets.
+-- A BEFORE UPDATE trigger FOR EACH ROW, of a partitioned table or of a partition, whose name sorts after the names of
+-- the triggers of all sets; null if there is none. Such a trigger may move a row to another partition after the
+-- trigger "move" has fired.
 CREATE FUNCTION inorder_internal.late_trigger(partitions oid[]) RETURNS name
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -167,11 +167,11 @@ RETURN format('
         END IF;'::text, (s).deltas, 'table % does not belong to the counts of %'::text);
 
 -- The last part of the function that writes deltas, after a statement. The function that folds is called only if it
--- belongs to the owner of the deltas, because the owner of the schema could drop this function and create another.
+-- belongs to the owner of the deltas, because the owner of the schema could replace the function.
 CREATE FUNCTION inorder_internal.after_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
-        -- One of 2,000 transactions folds, if the role has the privilege.
+        -- One out of 2,000 transactions folds, if the role has the privilege.
         IF TG_LEVEL OPERATOR(pg_catalog.=) ''STATEMENT''::pg_catalog.text
            AND pg_catalog.pg_current_xact_id()::pg_catalog.text OPERATOR(pg_catalog.~) ''[02468]000$''::pg_catalog.text
            AND pg_catalog.has_table_privilege(%1$L::pg_catalog.regclass, ''DELETE''::pg_catalog.text) THEN
@@ -338,10 +338,10 @@ LANGUAGE sql STABLE
 RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
 
 -- The triggers of a set. On the table and its partitions, statement triggers write deltas. If session_replication_role
--- is replica, as in a subscription, rows come without a statement, and row triggers write the deltas. Triggers on the
--- deltas skip deltas that come from a publisher or a dump, because the rows that such deltas describe are counted when
--- the rows are inserted here. Triggers without a definition are clones: the server creates them with the trigger of the
--- table, and drops them when a partition is detached.
+-- is replica, as in a subscription, rows are written without a statement, and row triggers write the deltas. Triggers
+-- on the deltas skip deltas that come from a publisher or a dump, because the rows that such deltas describe are
+-- counted when the rows are inserted here. Triggers without a definition are clones: the server creates them with the
+-- trigger of the table, and drops them when a partition is detached.
 --
 -- The trigger "routed" does nothing. If a partition has a BEFORE INSERT trigger, even one that does not fire,
 -- transition tables contain each row as the partition stores it. Without such a trigger, transition tables contain the
@@ -404,8 +404,8 @@ RETURN (SELECT coalesce(array_agg(format('g%s %s'::text, k.place, inorder_intern
         JOIN pg_attribute AS a ON a.attrelid = (s).relation AND a.attname = k.name)
        || ARRAY['n bigint'::text, 'xact xid8', 'open xid8[]', 'proof text COLLATE "default"'];
 
--- The default of the column "xact", as the server formats this default. The default checks the privileges of the
--- writer. A trigger with a condition that checks these privileges would take half of the time of writing a delta,
+-- The default of the column "xact", in the form in which the server returns it. The default checks the privileges of
+-- the writer. A trigger with a condition that checks these privileges would take half of the time of writing a delta,
 -- because the server parses the condition for each statement.
 CREATE FUNCTION inorder_internal.delta_default(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
@@ -562,8 +562,8 @@ CREATE FUNCTION inorder_internal.trigger_kind(definition text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN split_part(regexp_replace(definition, '[(]''[0-9]+'''::text, '('::text), ' WHEN '::text, 1);
 
--- True if a table of deltas has other columns or another default than exact_count_start() creates, has row security, or
--- has or had rules or child tables.
+-- True if the columns or the default of a table of deltas differ from those that exact_count_start() creates, or if
+-- the table has row security, or has or had rules or child tables.
 CREATE FUNCTION inorder_internal.deltas_differ(s inorder_internal.group_set) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
@@ -757,7 +757,7 @@ END $$;
 -- The set of groups of a table by some columns, if this set exists, even if the view of the set was dropped. If the
 -- set does not exist, return the set that would be created, or raise an error if a name in that set is in use, perhaps
 -- by a set with other columns. The set by the columns {a,b} and the set by the column {a_b} have the same names, and
--- all sets of a table with a long name have the same names, too.
+-- all sets of a table with a long name also have the same names.
 CREATE FUNCTION inorder_internal.set_to_make(relation regclass, columns name[]) RETURNS inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

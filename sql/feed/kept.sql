@@ -62,7 +62,7 @@ BEGIN
     ORDER BY k.system = inorder_internal.server_system() DESC LIMIT 1;
     IF f.id IS NOT NULL AND inorder_internal.may_move(caller, f) THEN
         RETURN f;
-    -- A role without the privilege to see a feed gets the error for a missing feed.
+    -- For a feed that the role may not see, the error is the same as for a missing feed.
     ELSIF f.id IS NULL OR NOT inorder_internal.may_see(caller, f) THEN
         PERFORM inorder_internal.say_unknown(feed_name, owner, caller);
     END IF;
@@ -155,8 +155,9 @@ CREATE FUNCTION inorder_internal.microseconds() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
--- A number below the first batch number of a new or renamed feed. It is higher than all batch numbers of earlier feeds
--- of this name, because no feed makes a batch each microsecond, and a promotion adds at most 10^9 to the numbers.
+-- A number below the first batch number of a new or renamed feed. This number is higher than all batch numbers of
+-- earlier feeds with the same name, because no feed makes a batch each microsecond, and a promotion adds at most 10^9
+-- to the numbers.
 CREATE FUNCTION inorder_internal.first_number() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.microseconds()

@@ -231,8 +231,9 @@ BEGIN
     RETURN n;
 END $$;
 
--- The batch that follows a position, found by the indexes (next.c); the result shows if no batch follows. Null if the
--- indexes are not sufficient, or if the table has changed since the position was made.
+-- Use the indexes to find the batch that follows a position (next.c). The attribute "batch" is null if no batch
+-- follows. The result is null if the indexes are not sufficient, or if the table has changed since the position was
+-- made.
 CREATE FUNCTION inorder_internal.next_by_index(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.found_batch
@@ -274,7 +275,7 @@ END $$;
 
 -- Existing batches
 
--- Raise the error of a call whose snapshot does not see all transactions that the call needs. The error code is
+-- Raise an error if the snapshot of a call does not see all transactions that the call needs. The error code is
 -- serialization_failure if the call can succeed later or in a new transaction. If the transactions have not yet begun
 -- on this primary, the error code is object_not_in_prerequisite_state.
 CREATE FUNCTION inorder_internal.say_newer(what text, missing int8multirange, base bigint) RETURNS void

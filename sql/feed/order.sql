@@ -11,7 +11,7 @@
 --     in an earlier set.
 --  2. In the same set row 1 comes first, since its value was drawn first.
 --  3. The set is fixed, its transactions have ended, and rows do not change. Each row is therefore in exactly one
---     piece, whatever the values are. Rows of equal value are in the same piece.
+--     piece. Rows with equal values are in the same piece.
 --
 -- Positions and batches of such a feed have an ordering, and no partial transaction: partial, resumed and cut are
 -- null.
@@ -109,7 +109,7 @@ CREATE FUNCTION inorder_internal.piece(
 ) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- The lowest and the highest bigint stand for no bound.
+    -- The lowest and the highest bigint mean that there is no bound.
     wanted text := format('%4$se.%1$I OPERATOR(pg_catalog.>=) %2$L::pg_catalog.int8 AND e.%1$I OPERATOR(pg_catalog.<=) '
                           '%3$L::pg_catalog.int8', (b.ordering).column_name,
                           greatest((b.ordering).from_value, walked_from, -9223372036854775808),

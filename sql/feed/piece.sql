@@ -29,8 +29,8 @@ CREATE TYPE inorder_internal.order_search AS (
     walked_from bigint, up_to bigint, amount bigint, lowest bigint, highest bigint
 );
 
--- The first rows of the rest of a set. At most "budget" rows are read to find these rows; if budget is null, the number
--- is not limited.
+-- The first rows of the rest of a set. At most "budget" rows are read to find these rows; if "budget" is null, any
+-- number of rows is read.
 CREATE FUNCTION inorder_internal.first_rows(
     t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, budget bigint,
     max_rows int, caller oid
@@ -109,7 +109,7 @@ BEGIN
         s.walked_from := inorder_internal.find_number(t, inorder_internal.lowest_query(
                              t, b, (b.ordering).column_name, -9223372036854775808), true, caller);
     END IF;
-    -- No row of transactions that have ended is or will be above this value.
+    -- This value is an upper bound for all rows of transactions that have ended.
     s.up_to := inorder_internal.find_number(t, inorder_internal.highest_query(t, (b.ordering).column_name), true,
                                             caller);
     IF s.walked_from IS NULL OR s.up_to IS NULL THEN
@@ -140,7 +140,8 @@ BEGIN
     ELSE
         s := CASE WHEN s.walked_from IS NULL THEN inorder_internal.first_of_set(t, b, max_rows, nothing_read, caller)
                   ELSE inorder_internal.first_by_either(t, b, s, max_rows, caller) END;
-        -- The value at which the next piece begins; null if this piece is the last. Rows of one value stay together.
+        -- The value at which the next piece begins; null if this piece is the last. Rows with equal values stay
+        -- together.
         next_piece := CASE WHEN s.amount <= max_rows THEN NULL WHEN s.highest > s.lowest THEN s.highest
                            WHEN s.highest < 9223372036854775807
                            THEN inorder_internal.find_number(t, inorder_internal.lowest_query(

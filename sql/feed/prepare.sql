@@ -220,7 +220,7 @@ BEGIN
     RETURN t;
 END $$;
 
--- True if the table is already as the statements of feed_prepare() would leave it.
+-- True if the statements of feed_prepare() would not change the table.
 CREATE FUNCTION inorder_internal.is_prepared(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -241,9 +241,9 @@ BEGIN
                                  stored.is_partial);
 END $$;
 
--- The functions, views and rules that mention a table, as far as the catalog shows them: the texts of functions are
--- searched for the name of the table. Functions of extensions and of inorder are left out, because they mention no user
--- table.
+-- The functions, views and rules that mention a table. Views and rules are found in the catalog, and the texts of
+-- functions are searched for the name of the table. Functions of extensions and of inorder are not searched, because
+-- they mention no user table.
 CREATE FUNCTION inorder_internal.mentions(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -271,8 +271,8 @@ BEGIN
               WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = relation) AS m);
 END $$;
 
--- The triggers of a table whose functions copy whole rows by INSERT without a list of columns, as far as the texts of
--- the functions show; null if there are none.
+-- The triggers of a table whose functions copy whole rows by INSERT without a list of columns, according to the texts
+-- of the functions; null if there are none.
 CREATE FUNCTION inorder_internal.copying_triggers(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -123,7 +123,8 @@ LANGUAGE sql STABLE
 RETURN CASE WHEN in_order AND cardinality(columns) > 0 THEN ' ORDER BY ' || inorder_internal.column_list(columns)
             ELSE '' END;
 
--- The query for rows of one transaction after one key and up to another key; a null key is no bound.
+-- The query for the rows of one transaction after the key "above" and up to the key "up_to". If a key is null, the
+-- rows are not bounded on that side.
 CREATE FUNCTION inorder_internal.slice(
     t inorder_internal.feed_table, source text, number bigint, above text[], up_to text[], columns text,
     in_order boolean

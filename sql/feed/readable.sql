@@ -46,7 +46,7 @@ END;
 CREATE FUNCTION inorder_internal.is_enabled(relation regclass, key_column name) RETURNS boolean
 LANGUAGE sql STABLE
 -- Checking a guard may lock its table. A subquery therefore finds the row whose guard is checked, because a WHERE
--- clause might check the guards of other tables, too.
+-- clause might also check the guards of other tables.
 RETURN coalesce(inorder_internal.has_guard((
     SELECT t FROM inorder_internal.feed_table AS t
     WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);
@@ -99,7 +99,7 @@ BEGIN
     -- The statements that created the guard contained names of functions, and these names may have referred to other
     -- functions.
     IF NOT inorder_internal.has_guard(t) OR EXISTS (SELECT FROM inorder_internal.truncate_statements(t)) THEN
-        t.written_here := true;  -- the table was not restored: it lost the guard after the last statement
+        t.written_here := true;  -- the table was not restored, but lost the guard after the last statement
         PERFORM inorder_internal.say_unguarded(t);
     END IF;
     PERFORM inorder_internal.sweep();

@@ -114,7 +114,7 @@ DECLARE
     n inorder_internal.found_batch;
 BEGIN
     -- The position is checked first, because the server may be promoted during the wait for the table. The position
-    -- would then be of another timeline.
+    -- would then belong to another timeline.
     PERFORM inorder_internal.check_position(from_position);
     t := inorder_internal.readable_table(caller, relation);
     n := inorder_internal.find_next_batch(
@@ -269,7 +269,7 @@ RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_batch_rows(regclass, @extschema@.feed_batch, anyelement) IS
 'Return the rows of a batch, ordered by transaction number, then by key, or by the order column.';
--- The function that the tool calls: see inorder_text.feed_batch_rows().
+-- The tool calls this function: see inorder_text.feed_batch_rows().
 CREATE FUNCTION inorder_text.reader_batch_rows(relation regclass, batch @extschema@.feed_batch, row_type anyelement)
 RETURNS SETOF anyelement
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -292,13 +292,13 @@ CREATE FUNCTION @extschema@.reader_batch_query(relation regclass, batch @extsche
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.by_index(inorder_internal.query_of_batch(relation, batch));
 COMMENT ON FUNCTION @extschema@.reader_batch_query(regclass, @extschema@.feed_batch) IS
-'Return the text of a query for the rows of a batch, in order, to be run by COPY or a cursor in the same transaction.';
+'Return a query, to be run by COPY or a cursor in the same transaction, for the rows of a batch in order.';
 
 CREATE FUNCTION @extschema@.reader_seek(relation regclass, from_position @extschema@.feed_position)
 RETURNS @extschema@.feed_position
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_seek(regclass, @extschema@.feed_position) IS
-'Return a position kept by the reader, adapted to the present state of the table, like feed_seek with ''here''.';
+'Return a position kept by the reader, adapted to the current state of the table, like feed_seek with ''here''.';
 
 CREATE FUNCTION @extschema@.reader_wait(
     relation regclass, from_position @extschema@.feed_position, timeout interval DEFAULT '1 second'

@@ -36,8 +36,8 @@ LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT greatest((t).base, coalesce(max(n.number), 0::bigint) + 1
                               -- Transactions in progress may still insert rows, whose numbers must then also be above
-                              -- all numbers that positions of another server contain. If the table was never restored,
-                              -- the position of no feed includes a transaction in progress.
+                              -- all numbers that positions of another server contain. If the table was not restored,
+                              -- no position includes a transaction in progress.
                               - CASE WHEN NOT EXISTS (SELECT FROM inorder_internal.feed_table AS k
                                                       WHERE k.relation = (t).relation AND k.written_here)
                                        OR EXISTS (SELECT FROM inorder_internal.feed_state AS s

@@ -15,8 +15,8 @@
 -- worker. Only the first batch of a share is given to a worker. batches.sql describes which worker gets a batch, and
 -- the purpose of the token.
 
--- Return a divided feed; error if the column that divides the feed has changed, or if keys may have other hashes than
--- before.
+-- Return a divided feed. Error if the column that divides the feed has changed, or if the hashes of keys may have
+-- changed.
 CREATE FUNCTION inorder_internal.prove_share_key(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -25,8 +25,8 @@ BEGIN
     IF divided.fingerprint IS DISTINCT FROM inorder_internal.hash_fingerprint(divided.kind) THEN
         RAISE 'feed "%" was divided by a hash function that differs from that of this server', f.name
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = format('The hash of a known key was %s, and now is %s. Keys would be in other shares than '
-                              'before, and unfinished batches would have other rows.', divided.fingerprint,
+              DETAIL = format('The hash of a known key was %s, and now is %s. Keys would be in different '
+                              'shares, and unfinished batches would have different rows.', divided.fingerprint,
                               inorder_internal.hash_fingerprint(divided.kind)),
               HINT = 'The feed was restored into a database of another encoding, or on another architecture. Divide '
                      'the feed again by feed_seek(), which discards unfinished batches.';
@@ -83,9 +83,9 @@ BEGIN
                        (more.ordering).next_value) > 0 THEN
         RETURN NULL;
     ELSE
-        -- Two sets can be joined if each batch has all rows of its set. If row 2 was written after the commit of row 1,
-        -- row 1 is in the same set or in an earlier set. In the union row 1 comes first, too, since its value was drawn
-        -- first.
+        -- Two sets can be joined if each batch has all rows of its set. If row 2 was written after the commit of row
+        -- 1, row 1 is in the same set or in an earlier set. Row 1 also comes first in the union, because its value was
+        -- drawn first.
         b.transactions := b.transactions + more.transactions;
     END IF;
     b.ordering.next_value := (more.ordering).next_value;
@@ -101,8 +101,8 @@ END $$;
 --
 -- During a long transaction, each addition and each new batch leaves dead row versions. Places therefore only
 -- increase, and a batch whose versions have filled a page gets a higher place. The search for batches begins at the
--- first place. The places of a share are 1024 apart, which is the largest number of shares. No two shares therefore
--- have the same place. Places also serve as numbers of the open batches of the feed.
+-- first place. The places of a share are 1024 apart, because 1024 is the largest number of shares. No two shares
+-- therefore have the same place. Places also serve as numbers of the open batches of the feed.
 CREATE FUNCTION inorder_internal.add_part(
     feed bigint, addition @extschema@.feed_batch, share int, rows bigint, max_rows int
 ) RETURNS void

@@ -121,7 +121,8 @@ DECLARE
 BEGIN
     IF NOT isempty(whole) THEN
         amount := inorder_internal.count_as_caller(t, inorder_internal.batch_count_query(t, b, whole), false, caller);
-        -- At most 10,000 rows at even distances are examined, which bounds the difference between the parts.
+        -- At most 10,000 rows at even distances are examined. The difference between the sizes of the parts is
+        -- therefore limited.
         stride := amount / 10000 + 1;
         SELECT array_agg(s.number ORDER BY s.number), array_agg(s.rows ORDER BY s.number) INTO numbers, rows
         FROM (SELECT n AS number, count(*) * stride AS rows

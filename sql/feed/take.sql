@@ -4,7 +4,7 @@
 -- if there are rows, which avoids WAL for a poll that finds nothing. If another reader had its turn in the meantime,
 -- the call then searches again: see begin_turn().
 
--- True if no further batch can follow yet, because the feed is in the order of a column and has unfinished batches.
+-- True if the next batch must wait, because the feed is ordered by a column and has unfinished batches.
 CREATE FUNCTION inorder_internal.is_held(f inorder_internal.feed_view) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (f).shared AND ((f).at_position).ordering.column_name IS NOT NULL;
@@ -51,8 +51,8 @@ BEGIN
 END $$;
 
 -- Move a locked feed over the rest of a set, if this rest has no rows and a batch follows. If no batch follows, record
--- the poll from time to time, so that the view feeds shows the poll. When a poll is recorded, the position also moves
--- over the rest of a transaction or of an ordered set, if this rest has no rows. The position also moves over
+-- the poll from time to time, so that the view "feeds" shows the poll. When a poll is recorded, the position also
+-- moves over the rest of a transaction or of an ordered set, if this rest has no rows. The position also moves over
 -- transactions without rows, if examining them took a long time. The next poll then need not examine them again.
 CREATE FUNCTION inorder_internal.pass_rest(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

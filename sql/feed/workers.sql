@@ -194,8 +194,8 @@ BEGIN
                                 'The batch was finished, or never existed.'),
               HINT = 'The view feed_batches shows the batches.';
     END IF;
-    -- The state is updated even if first_batch stays the same. A caller with an older snapshot, in which the batch is
-    -- dead, then gets an error instead of moving past the batch.
+    -- The state is updated even if first_batch stays the same. If the batch is dead in the older snapshot of another
+    -- caller, that caller then gets an error instead of moving past the batch.
     UPDATE inorder_internal.feed_state AS s
     SET first_batch = CASE WHEN s.first_batch > number THEN number ELSE s.first_batch END,
         seq = inorder_internal.next_seq(s.seq, s.page, s.ctid), page = inorder_internal.page_of(s.ctid)

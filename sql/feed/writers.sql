@@ -10,8 +10,8 @@ DECLARE
 BEGIN
     PERFORM inorder_internal.say_later_trigger(g.tgrelid, g.tgname::text)
     FROM pg_trigger AS g WHERE g.oid = inorder_internal.later_trigger(t);
-    -- If there is a BEFORE UPDATE trigger FOR EACH ROW, even a disabled trigger, each UPDATE makes the server compute
-    -- generated columns again. Bits 1, 2 and 16 of tgtype mean FOR EACH ROW, BEFORE and UPDATE.
+    -- If there is a BEFORE UPDATE trigger FOR EACH ROW, even if it is disabled, the server computes generated columns
+    -- again in each UPDATE. Bits 1, 2 and 16 of tgtype mean FOR EACH ROW, BEFORE and UPDATE.
     SELECT g.tgname AS name, g.tgrelid::regclass AS relation INTO recomputing FROM pg_trigger AS g
     WHERE t.is_generated AND g.tgrelid = ANY (inorder_internal.tree(t.relation)::oid[]) AND g.tgtype & 19 = 19
     ORDER BY g.tgparentid <> 0, g.tgname LIMIT 1;
