@@ -35,9 +35,9 @@ RETURNS bigint
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT greatest((t).base, coalesce(max(n.number), 0::bigint) + 1
-                              -- Transactions in progress may still insert rows, whose numbers must then also be above
-                              -- all numbers that positions of another server contain. If the table was not restored,
-                              -- no position includes a transaction in progress.
+                              -- Transactions in progress may still insert rows. The numbers of these rows must also be
+                              -- above all numbers in positions of another server. If the table was not restored, no
+                              -- position includes a transaction in progress.
                               - CASE WHEN NOT EXISTS (SELECT FROM inorder_internal.feed_table AS k
                                                       WHERE k.relation = (t).relation AND k.written_here)
                                        OR EXISTS (SELECT FROM inorder_internal.feed_state AS s

@@ -6,7 +6,7 @@ BEGIN
     RETURN coalesce((SELECT upper(r) FROM unnest(numbers) AS r WHERE lower(r) = 0), 0);
 END $$;
 
--- The lowest transaction number that is not read by every feed of the table, or whose transaction has not ended.
+-- The lowest transaction number that at least one feed of the table has not read, or whose transaction has not ended.
 CREATE FUNCTION inorder_internal.passed(t inorder_internal.feed_table) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

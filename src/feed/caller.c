@@ -74,7 +74,10 @@ search_subplan(CallSearch *search, int number, const char *cut)
 	search_plan(search, list_nth(search->statement->subplans, number - 1), cut);
 }
 
-/* Search the subqueries that run once.  A WITH query that only reads is searched where a node scans it. */
+/*
+ * Search the subqueries that run once.  A WITH query without data-modifying statements is searched at the nodes that
+ * scan it.
+ */
 static void
 search_links(CallSearch *search, List *links)
 {
