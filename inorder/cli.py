@@ -140,8 +140,9 @@ class Program(Group):
 def cli() -> None:
     """Read and count insert-only tables of PostgreSQL, and measure what each kind of key costs.
 
-    To begin, run demo, which needs no database of yours, or advise, which examines a database. install installs inorder
-    in a database, prepare makes a table readable, and tail reads it. inorder COMMAND --help explains a command.
+    Begin with "inorder demo", which needs no database of yours, or with "inorder advise", which examines a database.
+    "inorder install" installs the extension in a database, "inorder prepare" makes a table readable, and "inorder tail"
+    reads the table. "inorder COMMAND --help" explains a command.
 
     Exit codes: 0 success, 1 failure, 2 invalid usage or unsupported configuration, 3 a check found a problem (feeds
     --check, advise --fail-on), 130 interrupted, 141 output pipe closed by its reader, 143 terminated.

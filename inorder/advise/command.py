@@ -33,7 +33,11 @@ def known_finding(text: str, option: str) -> str:
 @click.command(epilog="Example: inorder advise --over 1min --fail-on random-key,polling-reader")
 @option("--statements", "scripts", multiple=True, type=FILE, excludes=["--over", "--sample", "--least", "--dsn"],
         help="Find readers that lose rows in FILE, a file of SQL, without a server. May be repeated.")  # fmt: skip
-@option("--over", type=duration(1), help="Count rows for this long, not since the counters were reset: 10min.")
+@option(
+    "--over",
+    type=duration(1),
+    help="Count rows during this time, such as 10min, instead of since the last reset of the counters.",
+)
 @option(
     "--sample",
     is_flag=True,

@@ -47,7 +47,7 @@ class Run(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Convert ``insert --like TABLE`` to ``like --table TABLE``. Without TABLE, --like raises the error."""
+        """Convert ``insert --like TABLE`` to ``like --table TABLE``. Without TABLE, click reports the error."""
         options = [argument.partition("=") for argument in args]
         if args[:1] == ["insert"] and args[-1] != "--like" and any(name == "--like" for name, _, _ in options):
             args = [
@@ -61,5 +61,6 @@ class Run(Group):
 def lab_run() -> None:
     """Run an experiment, on a throw-away server or, with --dsn, on your own server.
 
-    The help of an experiment shows the values of its options in brackets: of the usual run, of --quick and of --full.
+    In the help of an experiment, the brackets after an option show its values in a usual run, with --quick and with
+    --full.
     """

@@ -80,7 +80,9 @@ SURE = f"Median with its interval; with fewer than {LEAST_ROUNDS} rounds, with t
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorsPlan(setting.Plan):
-    values: int = setting.count("Values of one call.", 1000, 10**9, 1_000_000, quick=300_000, full=5_000_000)
+    values: int = setting.count(
+        "Values that one statement generates.", 1000, 10**9, 1_000_000, quick=300_000, full=5_000_000
+    )
     rows: int = setting.count("Rows of one INSERT … SELECT.", 1000, 10**9, 500_000, quick=200_000)
     rounds: int = setting.rounds(9, quick=3, full=15)
     calls: tuple[str, ...] = setting.choices(
