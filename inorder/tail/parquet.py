@@ -83,7 +83,7 @@ class ParquetSink(Sink):
             raise failed(f"cannot make the directory {self.directory}", error) from error
 
     def resume(self, source: Source, accept: bool) -> None:
-        """Check the owner of the files before a position is saved, at which the next run would continue."""
+        """Check the owner of the files before any position is saved, because the next run continues at the position."""
         super().resume(source, accept)
         self.source, self.accepts = source, accept
         if self.request.target_file_size is not None:
@@ -135,7 +135,7 @@ class ParquetSink(Sink):
             in_place = self.directory / f"{name}.parquet"
             if name != self.last and in_place.exists():
                 raise InputError(
-                    f"{in_place} exists, and is not of batch {name} of feed {quoted(self.request.feed)}\n"
+                    f"{in_place} exists, and was not written for batch {name} of feed {quoted(self.request.feed)}\n"
                     "HINT:  Give an empty directory: this one has files of another feed with this name."
                 )
         elif self.last not in ("", name) and digest_of(self.last) != self.recorded and not self.accepts:

@@ -159,7 +159,7 @@ def test_a_file_of_another_feed_stays(fresh: Connection, tail: Tail) -> None:
     tail(*run)
     (tail.folder / "out" / "3.parquet").write_bytes(b"another")
     insert(fresh, 1, 3)
-    assert '3.parquet exists, and is not of batch 3 of feed "f"' in tail(*run, code=2)
+    assert '3.parquet exists, and was not written for batch 3 of feed "f"' in tail(*run, code=2)
     assert (tail.folder / "out" / "3.parquet").read_bytes() == b"another"
 
 
