@@ -41,12 +41,12 @@ def many_tables(form: str, rows: int) -> Figure:
 
 
 P1 = (
-    Claim("P1", "Random keys slow down as the table grows: TPS with 1 M rows relative to an empty table (each "
-          "relative to bigint)",
+    Claim("P1", "Random keys slow down as the table grows: TPS with 1 M rows relative to an empty table (both "
+          "TPS relative to bigint)",
           "0.44, computed",
           "char", between_sizes("random_char", MEDIUM, SMALL), below(0.44)),
     Claim("P1", "Time-prefixed keys do not slow down as the table grows: TPS with 1 M rows relative to an empty table "
-          "(each relative to bigint)",
+          "(both TPS relative to bigint)",
           "1.10, computed", "char",
           between_sizes("time_char", MEDIUM, SMALL), kept),
     Claim("P1", "A sequence does not slow down as the table grows: TPS with 1 M rows relative to an empty table",
@@ -166,19 +166,19 @@ P2 = (
 P3 = (
     Claim("P3", "Small table: random keys are as fast as time-prefixed keys", "1", "small",
           to("insert", "random", "time", "tps", SMALL), near),
-    Claim("P3", "Medium table (1 M rows): TPS of random keys relative to the small table (each relative to bigint)",
-          "under 0.30",
+    Claim("P3", "Medium table (1 M rows): TPS of random keys relative to the small table (both TPS relative to "
+          "bigint)", "under 0.30",
           "insert", between_sizes("random", MEDIUM, SMALL), below(0.30)),
     Claim("P3", "Medium table: TPS of random keys relative to time-prefixed keys",
           "0.31, computed (260 to 840)", "insert",
           to("insert", "random", "time", "tps", MEDIUM), below(0.31)),
     Claim("P3", "Large table (10 M rows): TPS of random keys relative to time-prefixed keys", "0.20", "insert",
           to("insert", "random", "time", "tps", LARGE), below(0.20)),
-    Claim("P3", "Large table: time-prefixed keys keep the TPS of the small table (each relative to bigint)",
+    Claim("P3", "Large table: time-prefixed keys keep the TPS of the small table (both TPS relative to bigint)",
           "1", "insert",
           between_sizes("time", LARGE, SMALL), kept),
-    Claim("P3", "Large table: sequence-prefixed keys (blocks of 65536) keep the TPS of the small table (each relative "
-          "to bigint)", "1", "insert",
+    Claim("P3", "Large table: sequence-prefixed keys (blocks of 65536) keep the TPS of the small table (both TPS "
+          "relative to bigint)", "1", "insert",
           between_sizes("sequence", LARGE, SMALL), kept),
     Claim("P3", "WAL per row of random keys relative to time-prefixed keys, here with 10 M rows (in the study with the "
           "medium table: over 20 GB at 260 TPS, and 2.5 GB at 840 TPS)",
@@ -186,7 +186,7 @@ P3 = (
     Claim("P3", "WAL per row of sequence-prefixed keys relative to time-prefixed keys, here with 10 M rows",
           "2, computed", "insert",
           to("insert", "sequence", "time", WAL, LARGE), above(2), counted=True),
-    Claim("P3", "Nearly all WAL of random keys, here with 10 M rows, is full-page images: percent",
+    Claim("P3", "Nearly all WAL of random keys, here with 10 M rows, is full-page images: percent of the WAL",
           "nearly all", "insert",
           middle("insert", "random", image_percent, LARGE), at_least(90), counted=True),
     Claim("P3", "Large table: index blocks found in shared buffers, random keys relative to time-prefixed keys",
@@ -343,13 +343,13 @@ P5 = (
           "waiting for the lock", "94, computed",
           "writers",
           middle("together", "lock_cached", per("lock_ms", "latency_ms", 100), 1), at_least(80)),
-    Claim("P5", "Routing into 16 partitions by a trigger is slower than by the application, one row a statement: ratio "
-          "of the rows a second",
+    Claim("P5", "Routing into 16 partitions, one row a statement, is slower by a trigger than by the application: rows "
+          "a second with the trigger relative to the application",
           "application preferred",
           "writers",
           to("together", "partition_trigger", "partition_application", "rows_per_second", 1), below(1)),
-    Claim("P5", "Routing into 16 partitions by a trigger is slower than by the application, 600 rows a statement: "
-          "ratio of the rows a second", "application preferred", "writers",
+    Claim("P5", "Routing into 16 partitions, 600 rows a statement, is slower by a trigger than by the application: "
+          "rows a second with the trigger relative to the application", "application preferred", "writers",
           to("together", "partition_trigger", "partition_application", "rows_per_second", 600), below(1)),
     Claim("P5", "The trigger slows down with more tables, one session, one row a statement: rows a second with 512 "
           "tables relative to 2 tables",
