@@ -94,7 +94,7 @@ def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Estimate
 
 
 def ratios_by_round(values: Mapping[Place, float], baseline: Mapping[Place, float]) -> dict[Place, float]:
-    """The ratio in each round, or in each place of another kind, that has both values.
+    """The ratio at each key that both mappings have; a key is a round, or identifies a measurement.
 
     Ratios to zero are left out. Zero may be a true value, because CPU time is counted in ticks of 10 ms.
 

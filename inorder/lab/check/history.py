@@ -114,7 +114,8 @@ def judge(history: History, before: Collection[str] = (), with_stalls: bool = Tr
 def disorder(history: History) -> Iterator[str]:
     """Rows that were returned out of order: after a row of a later transaction.
 
-    A transaction is later if it began after the rows were committed. Such a reader sees an effect before its cause.
+    A transaction is later if it began after the rows were committed. A reader of such rows sees an effect before its
+    cause.
     """
     order = {key: place for place, key in enumerate(dict.fromkeys(k for poll in history.polls for k in poll.keys))}
     for transaction in history.transactions:

@@ -35,11 +35,12 @@ ROWS = {
     "truncated": "rows of a table that is truncated",
 }
 MEANINGS = {
-    "lost": "A row is committed, and never returned: the shortest schedule.",
-    "twice": "A row is returned more than once: the shortest schedule.",
-    "disorder": "A row is returned after a row of a later transaction: the shortest schedule.",
-    "differs": "A row differs between the copy and the table while no transaction is open: the shortest schedule.",
-    "stalled": "A row is committed, and not returned by the next poll: the longest wait.",
+    "lost": "A row is committed, and never returned. The shortest schedule is shown.",
+    "twice": "A row is returned more than once. The shortest schedule is shown.",
+    "disorder": "A row is returned after a row of a later transaction. The shortest schedule is shown.",
+    "differs": "A row differs between the copy and the table while no transaction is open. The shortest schedule is "
+    "shown.",
+    "stalled": "A row is committed, and not returned by the next poll. The longest wait is shown.",
 }
 # For each fault, the text of a cell; a number of steps or rows follows.
 CELLS = {"lost": "lost", "twice": "returned twice", "disorder": "out of order", "differs": "differs"}

@@ -223,7 +223,7 @@ def verdicts(result: Result, plan: BulkPlan, question: str) -> list[Verdict]:
     load = f"One INSERT … SELECT inserts {short(rows)} rows after a checkpoint. The only index is the primary key."
     wal = per("wal_bytes", rows)
     plain = ratios_of(result, PLAIN, random, random, SECONDS, rows, base_step=UNIQUE)
-    first = "its plain index was built first, and was therefore the first to read the table"
+    first = "P1 built its plain index first, and this build was the first read of the table"
     published = of_table("P1", "bulk builds")[0].ratio
     keys = f"{short(rows)} {KINDS[random].label} keys"
     built = f"The indexes are built on {keys}. In P1 the factor is {published:.2f}; {first}."

@@ -260,7 +260,7 @@ def chart(
             if points:
                 name = LABELS[kind] + (", model" if dashes else "")
                 lines.append(Line(name, tuple(points), CSS[kind] + dashes))
-    return line_chart(f"{title}, by rows inserted", "% of the rows under CREATE INDEX", unit, lines)
+    return line_chart(f"{title}, by rows inserted", "% of the rows at CREATE INDEX", unit, lines)
 
 
 def verdicts(result: Result, plan: WavesPlan, question: str) -> Sequence[Verdict]:

@@ -17,8 +17,8 @@ P = TypeVar("P", bound=Plan)
 SPARE_SESSIONS = 3  # sessions of this tool, in addition to the sessions of the load
 NO_INORDER = "Left out, since the database has no extension inorder that this role may use"
 VACUUMED = (
-    "VACUUM frees no page whose rows a transaction open elsewhere on the server may still see. Autovacuum was off for "
-    "the lab's tables."
+    "VACUUM does not free a page while a transaction that is open elsewhere on the server may still see its rows. "
+    "Autovacuum was off for the lab's tables."
 )
 THROUGH_HERE = "COPY ran through this tool: the times of COPY include the network and this machine."
 

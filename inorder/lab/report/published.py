@@ -123,8 +123,9 @@ class PublishedRow(Row):
 def rows_here(result: Result, cell: Published, step: str, sizes: Mapping[str, int]) -> int | None:
     """The measured number of rows that matches the number in the study; None if no number matches.
 
-    For an empty table, the smallest measured number matches, unless the number is above SMALLEST. The largest measured
-    number matches if the study gives no number, or for a table with ``nearest`` if no measured number is equal.
+    For an empty table, the smallest measured number matches, unless the number is above SMALLEST. If the study gives no
+    number, the largest measured number matches. In a table with ``nearest``, the largest measured number also matches a
+    number that was not measured.
     """
     measured = {run.rows for run in result.select(step, cell.kind)}
     if cell.rows == 0:

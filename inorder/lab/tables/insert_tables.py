@@ -36,8 +36,8 @@ MOST_CLIENTS = 90
 # The fill inserts this many rows by one statement, which delays an interrupt by about half a second.
 FILL_BATCH = 250_000
 
-# Bytes per row of heap and index, and of the index alone, with the free space of random keys, as measured with 10
-# million rows; and bytes of WAL per row of the fill.
+# Bytes per row, measured with 10 million rows. Pages have the free space that random keys leave. For each type of key:
+# heap and index together, then the index alone. The last constant is the WAL that the fill writes per row.
 UUID_BYTES, UUID_INDEX_BYTES = 83, 40
 CHAR_BYTES, CHAR_INDEX_BYTES = 141, 74
 FILL_WAL_PER_ROW = 170

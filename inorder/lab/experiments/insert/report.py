@@ -79,8 +79,8 @@ COMPARED = (
            bar=True, value=per_row("images")),
     Figure("FPI\nmodel", "calculated by the model", number(5), "fpi_per_row_model", bar=True,
            value=per_row("images_model")),
-    Figure("FPI\noff", f"relative error of the model; few: no round has more than {FEW_IMAGES} images, plus one for "
-           "each session", number(1, "%", sign="+"), "fpi_percent_off",
+    Figure("FPI\noff", f"relative error of the model; few: every round has at most {FEW_IMAGES} images, plus one "
+           "for each session", number(1, "%", sign="+"), "fpi_percent_off",
            value=lambda line: "few" if line.few else 100 * (line.images_model / line.images - 1)),
 )  # fmt: skip
 
@@ -291,8 +291,8 @@ COLUMNS = (
     Figure("inserts/s", "Transactions of one INSERT each per second (pgbench), median of the rounds.", number(), "tps",
            bar=True, value=median("tps")),
     Figure("vs bigint", "Ratio to bigint in the same round: median, and in brackets its interval of 95 % or more "
-           f"(order statistics). With fewer than {LEAST_ROUNDS} rounds the brackets hold their range, and no "
-           "difference is claimed.", to_base, "ratio", value=to_baseline("tps")),
+           f"(order statistics). With fewer than {LEAST_ROUNDS} rounds the brackets hold the range of the "
+           "ratios, and no difference is claimed.", to_base, "ratio", value=to_baseline("tps")),
     Figure("WAL/row", "Bytes of write-ahead log per inserted row (pg_stat_wal.wal_bytes).", number(0, "B"),
            "wal_per_row", bar=True, value=median(WAL_PER_ROW)),
     Figure("WAL vs bigint", "WAL bytes relative to bigint in the same round.", to_base, "wal_ratio", False,

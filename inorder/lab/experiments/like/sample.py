@@ -33,7 +33,7 @@ TIMES = ("timestamp with time zone", "timestamp without time zone")
 
 
 def base_type(column: ShapeColumn) -> tuple[str, int]:
-    """The type without its modifier; the most characters, or digits before the decimal point; 0 for no limit.
+    """The type without its modifier, and its limit: of characters, or of digits before the decimal point; 0 for none.
 
     >>> [base_type(ShapeColumn("a", name)) for name in ("character varying(20)", "timestamp(3) without time zone")]
     [('character varying', 20), ('timestamp without time zone', 3)]

@@ -42,7 +42,7 @@ BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 TWO_CLOCKS = (
     "The wait of a row is measured by two clocks: the server's at the commit, this machine's at the delivery. The "
     "difference of the clocks is measured before and after each round; waits are left out unless the difference is "
-    "known to 5 ms."
+    "known to within 5 ms."
 )
 
 
@@ -217,7 +217,7 @@ CAPTION = (
     "time from a row's commit to its delivery. "
     "xmin horizon: rows below the oldest open transaction of the server."
 )
-NO_WAIT = "wait: left out, since the server's clock could not be compared with this machine's to 5 ms."
+NO_WAIT = "wait: left out, since the server's clock could not be compared with this machine's to within 5 ms."
 
 
 milliseconds = number(lambda size: int(size < 100), "ms")
