@@ -6,7 +6,8 @@ from difflib import get_close_matches
 from itertools import accumulate
 from unicodedata import category, east_asian_width
 
-# Categories of characters on the previous letter. combining() is 0 for vowels and tones of many scripts.
+# Categories of characters that a terminal draws over the previous letter. combining() returns 0 for vowels and tones of
+# many scripts.
 MARKS = ("Mn", "Me")
 
 

@@ -120,7 +120,10 @@ def cost_of(loads: Iterable[Load], kind: str) -> Cost:
 def compared(
     loads: Sequence[Load], kinds: Sequence[str] = KINDS, updated: Sequence[float] = (UPDATED_NEWEST, UPDATED_ANYWHERE)
 ) -> Savings:  # fmt: skip
-    """Compare kinds of keys, once for each share in ``updated``: updates change only this newest share of the rows."""
+    """Compare kinds of keys, once for each share in ``updated``.
+
+    A share means that updates change only the newest rows, which are this share of all rows.
+    """
     shares, saved = [], 0.0
     for within in updated:
         now, ordered = (fsum(table_wal(load, kind, within) for load in loads) for kind in (RANDOM, ORDERED))

@@ -38,7 +38,10 @@ class Read:
 
 
 def read_by(statement: Understood, by_name: Mapping[Table, Leaf]) -> Iterator[tuple[Leaf, Poll | None]]:
-    """The tables that a statement polls or counts; of several tables in a poll, the first table with the column."""
+    """The tables that a statement polls or counts.
+
+    If a poll may read several tables, the first table that has the polled column is used.
+    """
     if statement.counted and (leaf := by_name.get(statement.counted)):
         yield leaf, None
     for poll in statement.polls:

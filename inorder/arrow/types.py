@@ -12,9 +12,9 @@ from psycopg import sql
 
 from inorder.connection.reading import TableColumn
 
-# A composite is selected as its fields, without the names of the fields: if a field were dropped in the meantime, its
-# name could call a function. The driver refuses null composites, or does not report which values are null. The
-# additional column IS_NULL shows which values are null.
+# A composite is selected as its fields, without the names of the fields: if a field were dropped in the meantime, the
+# server would take its name in (column).name as the name of a function, and call the function. The driver refuses null
+# composites, or does not report which values are null. The additional column IS_NULL shows which values are null.
 FIELDS = "({column}).*"
 IS_NULL = "pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 1"
 # format() calls the type's output function; a cast to text could be a function of any role.

@@ -83,7 +83,10 @@ def check_flat(dimensions: pa.Array, refused: Refused) -> None:
 
 
 def column_as(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
-    """Cast an array. Cast the values of lists: the driver's offsets begin at 0, and its null lists are empty."""
+    """Cast an array. The values of a list are cast, and its offsets are kept.
+
+    The offsets stay valid, because the driver's offsets begin at 0, and its null lists are empty.
+    """
     if pa.types.is_list(kind):
         parents = pc.list_parent_indices(array)
         values = column_as(

@@ -129,7 +129,7 @@ def candidate(kind: str, needs: Needs) -> Candidate:
 
 
 def blocks_of(kind: str, needs: Needs) -> Blocks | None:
-    """The smallest blocks that hide the time as required. A prefix returns only after its old rows are deleted.
+    """The smallest blocks that hide the time as required. A prefix is reused only after its old rows are deleted.
 
     Smaller blocks have fewer pages: a larger share of the pages is in memory, and fewer pages are written as images.
     The block that is being filled is added to the blocks that fill during the retention.

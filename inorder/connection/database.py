@@ -87,11 +87,12 @@ class UserConnection(psycopg.Connection[ServerRow]):
     def by_users_path(self, text: sql.SQL, name: str) -> Any:
         """The OID of a table. Only the table name is resolved by the user's path: all other names are qualified.
 
-        A name without a schema is refused behind a pooler if the server's session was begun by a client with another
-        path.
+        Behind a pooler, a name without a schema is refused if another client, with another path, has begun the server's
+        session.
         """
         with super().transaction(force_rollback=True):
-            (present,) = one_row(self, "SHOW search_path")  # read before the settings below; SHOW resolves no name
+            # The path is read before it is set below. SHOW is safe under any path, because it looks up no object.
+            (present,) = one_row(self, "SHOW search_path")
             super().execute(query("session_settings"))
             super().execute("SET LOCAL search_path TO DEFAULT")
             path, source = one_row(self, query("path_at_start"))

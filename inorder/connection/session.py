@@ -229,7 +229,7 @@ class Session:
         return Table(*rows[0])
 
     def held(self, table: Table, question: sql.Composable) -> Stream:
-        """A query in a transaction that is left open, and that first locks the columns of a table.
+        """A query in a transaction that first locks the columns of a table, and is left open.
 
         Without the lock, a query for rows could be planned before an ALTER TABLE changes a type, and run afterwards.
         """

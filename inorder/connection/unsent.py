@@ -35,7 +35,7 @@ def is_too_large(error: psycopg.Error) -> bool:
 def named(session: Session, table: Table, rows: Sequence[sql.Composable]) -> Iterator[None]:
     """If the server cannot send a row, raise an error with the key of the row and the column whose text is invalid.
 
-    ``rows`` are FROM items; the query for the rows used the last item.
+    ``rows`` has the FROM item of each query so far. The query with the last item is the query that failed.
     """
     try:
         yield

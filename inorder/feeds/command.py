@@ -12,8 +12,8 @@ from inorder.files import require_writable, write_whole
 from inorder.options import FILE, dsn_option, duration, format_option, option
 from inorder.text import print_text
 
-# Polls without rows are recorded only twice a minute. After an idle period, a feed with new rows may appear late by up
-# to half a minute.
+# Polls without rows are recorded only twice a minute. After an idle period, the lag of a feed with new rows may be up
+# to half a minute too high.
 LEAST_CHECK = 60.0  # seconds
 
 

@@ -61,7 +61,10 @@ def install(target: Target, request: Request) -> None:
 
 
 def check_owner(offer: Offer) -> None:
-    """Refuse an installation of an untrusted role. Even calling its functions to identify inorder would be unsafe."""
+    """Raise an error if an untrusted role owns the installation.
+
+    Calling a function to check that the installation is inorder would already be unsafe.
+    """
     if offer.installed is not None and not offer.is_trusted_owner:
         raise InputError(
             f"{offer.installed} (not verified) belongs to role {quoted(offer.installed.owner)}, "

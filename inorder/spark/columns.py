@@ -71,7 +71,7 @@ def fields_of(columns: Sequence[TableColumn], table: str) -> list[Field]:
 
 
 def wanted(columns: Sequence[TableColumn], schema: Mapping[str, str], table: str) -> list[Field]:
-    """The columns in a user's schema, which may omit columns, and may name the type string for any column."""
+    """The columns in a user's schema, which may omit columns, and may give any column the type ``string``."""
     present = {column.name: column for column in columns}
     return [field_as(present.get(name), name, kind, table) for name, kind in schema.items()]
 

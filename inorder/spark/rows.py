@@ -59,7 +59,7 @@ KEPT: dict[str, Connection] = {}  # the connection that read the previous part i
 def connected(dsn: str) -> Iterator[Connection]:
     """The connection of the previous part if it still works, otherwise a new connection.
 
-    A new connection takes client and server as much CPU time as 100,000 rows, because the driver queries all types.
+    A new connection costs client and server as much CPU time as 100,000 rows, because the driver queries all types.
     """
     connection = still_there(dsn) or checked(Connection(dsn))
     with on_error(connection.close):

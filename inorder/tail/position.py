@@ -136,7 +136,7 @@ def locked(path: Path) -> int | None:
 
 
 def made(path: Path) -> int | None:
-    """Create a locked file, which has its content from the beginning. Return None if another process was faster."""
+    """Create a locked file, which gets its name after its content. Return None if another process was faster."""
     descriptor, name = nameless(path)
     try:
         lock_file(descriptor, path)

@@ -24,7 +24,7 @@ from inorder.tail.state import Json, Mark, Pending, State, decode, encode, order
 from inorder.text import one_line, quoted
 
 # A batch into a file may be enlarged, because a file does not show where a batch ends. The limits are: rows, bytes, and
-# the multiple of the last batch.
+# how many times as large as the last batch the new batch may be.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 1_000_000, 100_000_000, 10
 SAVE_SECONDS = 0.2  # seconds between two saves of the position while batches are written to a file
 
@@ -55,7 +55,7 @@ class TableSource(Source):
         self.query: list[bytes | None] = []  # the query for the rows of the batch in ``stream``, and the select list
         self.max_rows = self.stream_rows = request.batch_rows  # limits of rows for the next batch, and for ``stream``
         self.joined_rows = 0  # limit of rows for the next batch, if its rows go to a file
-        # limit of ``max_rows``: halved when the server cuts off a batch, doubled after a batch with as many rows
+        # limit of ``max_rows``: halved when the server cuts off a batch, doubled after a batch that had this size
         self.limit = MOST_ROWS
         self.latest: Batch | None = None  # the last batch that this run has requested
 
@@ -178,7 +178,7 @@ class TableSource(Source):
         yield from copied(self.session, self.table, self.form, batch.batch, stream, self.query, of_changes, batch.after)
 
     def end_question(self) -> None:
-        """End the transaction of the query: another connection reads the rows, or the batch is out of date."""
+        """End the transaction of the query, because another connection reads the rows, or the batch is out of date."""
         stream, self.stream = self.stream, None
         if stream is not None:
             stream.begin()
