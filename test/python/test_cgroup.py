@@ -99,7 +99,7 @@ def test_an_index_is_built_within_the_group_and_a_kill_is_named(server: Installa
 
 
 @pytest.mark.server
-def test_a_page_cache_behind_shared_buffers(server: Installation, place: Parent) -> None:
+def test_the_limit_includes_the_page_cache(server: Installation, place: Parent) -> None:
     small = Small(LEAST_BYTES, page_cache=LEAST_BYTES)
     assert reading_method(server, small) == CGROUP
     with pytest.raises(InputError, match="--page-cache needs a memory control group"):
@@ -162,5 +162,5 @@ def test_a_disk_is_limited_to_a_number_of_requests(server: Installation) -> None
         assert not any("3000" in (group / file).read_text() for file, _ in cgroup.iops_files(where.version, None))
 
 
-def test_a_folder_that_is_on_no_disk() -> None:
+def test_a_folder_on_no_disk_has_no_disk_to_limit() -> None:
     assert disk_of(Path("/proc")) is None

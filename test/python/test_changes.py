@@ -62,7 +62,7 @@ WRITES = (
 
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
 @pytest.mark.parametrize("max_rows", [None, 3])
-def test_the_copy_is_the_table(fresh: Connection, tables: tuple[str, ...], max_rows: int | None) -> None:
+def test_the_copy_equals_the_table(fresh: Connection, tables: tuple[str, ...], max_rows: int | None) -> None:
     copy = prepare(fresh, *tables)
     copy.follow(fresh, max_rows)
     assert len(copy.rows) == 20  # the first batch is the whole table
@@ -98,7 +98,7 @@ def test_changes_by_cascades_and_by_other_means_are_logged(fresh: Connection) ->
     assert not copy.rows
 
 
-def test_many_long_keys(fresh: Connection) -> None:
+def test_many_long_keys_are_divided_among_rows_of_the_log(fresh: Connection) -> None:
     """A statement changes more keys than fit into a row of the log; some keys are stored out of line."""
     run(fresh, "CREATE TABLE t (note text, gone int, n numeric(9, 2), id text, PRIMARY KEY (id, n))",
         "ALTER TABLE t DROP COLUMN gone", "ALTER TABLE t ALTER id SET STORAGE EXTERNAL", *ENABLE)  # fmt: skip
@@ -211,7 +211,7 @@ def test_rows_of_a_subscription_are_an_error(fresh: Connection) -> None:
 
 
 @pytest.mark.parametrize("other", ["other", "other, id"])
-def test_a_key_that_was_replaced_for_a_while(fresh: Connection, other: str) -> None:
+def test_reads_fail_while_the_table_has_another_key(fresh: Connection, other: str) -> None:
     """The log keeps the columns of the key that the table had when the feed was created.
 
     While the table has another key, reads fail.
@@ -228,7 +228,7 @@ def test_a_key_that_was_replaced_for_a_while(fresh: Connection, other: str) -> N
     copy.follow(fresh)
 
 
-def test_a_key_that_is_null_for_a_while(fresh: Connection) -> None:
+def test_rows_with_a_null_key_do_not_stop_the_log(fresh: Connection) -> None:
     run(fresh, "CREATE TABLE t (id text PRIMARY KEY, note text)", "INSERT INTO t VALUES ('a', 'first')", *ENABLE)
     copy = Copy()
     copy.follow(fresh)
@@ -239,7 +239,7 @@ def test_a_key_that_is_null_for_a_while(fresh: Connection) -> None:
     assert len(copy.rows) == 2
 
 
-def test_a_trigger_of_another_role_that_names_the_log(fresh: Connection) -> None:
+def test_a_trigger_of_another_role_does_not_prevent_a_repair_of_the_log(fresh: Connection) -> None:
     """The owner of the log cannot drop the trigger, but can still repair the log."""
     with roles(fresh, "changes_owner", "mallory_of_logs"):
         run(fresh, "CREATE SCHEMA kept AUTHORIZATION changes_owner", "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
@@ -253,7 +253,9 @@ def test_a_trigger_of_another_role_that_names_the_log(fresh: Connection) -> None
 
 
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
-def test_a_key_column_that_is_renamed(fresh: Connection, tables: tuple[str, ...], edition_name: str) -> None:
+def test_a_log_continues_after_a_key_column_is_renamed(
+    fresh: Connection, tables: tuple[str, ...], edition_name: str
+) -> None:
     """Writers continue in the C extension. In the SQL edition they get an error until changes_enable()."""
     change, enable = "UPDATE t SET note = 'renamed' WHERE key = 1", "SELECT changes_enable('t')"
     copy = followed(fresh, *tables)
@@ -284,7 +286,7 @@ def test_changes_that_were_rolled_back_are_no_error(fresh: Connection) -> None:
         copy.follow(fresh)
 
 
-def test_triggers_that_are_changed_again_in_the_transaction_that_made_them(fresh: Connection) -> None:
+def test_triggers_disabled_in_the_transaction_that_created_them_lose_no_change(fresh: Connection) -> None:
     """The log lacks the changes of this transaction, but has a marker, after which the whole table is read."""
     copy = followed(fresh)
     run(fresh, "BEGIN", "SELECT changes_resync('t')", "ALTER TABLE t DISABLE TRIGGER ALL", "DELETE FROM t WHERE id = 1",
@@ -399,7 +401,7 @@ def test_each_role_that_may_write_into_the_table_writes_the_log(fresh: Connectio
 TAKE = "SELECT number FROM feed_take_batch('copy', 'w')"
 
 
-def test_rows_that_strangers_may_write_into_a_log(fresh: Connection, edition_name: str) -> None:
+def test_a_stranger_writes_no_row_into_a_log(fresh: Connection, edition_name: str) -> None:
     """A view of the table gives a stranger no right on the log.
 
     In the SQL edition a writer can log any key, but no marker.
@@ -428,7 +430,9 @@ def test_rows_that_strangers_may_write_into_a_log(fresh: Connection, edition_nam
 
 
 @pytest.mark.parametrize("written", ["low", "high_1"])
-def test_a_partition_whose_detachment_is_pending(fresh: Connection, other: Connection, written: str) -> None:
+def test_writers_of_a_partition_whose_detachment_is_pending_continue(
+    fresh: Connection, other: Connection, written: str
+) -> None:
     """The server no longer lists the table as its ancestor, but otherwise treats it as a partition.
 
     Writers continue.
@@ -456,7 +460,7 @@ KEEPS_LOGS = (
 )  # fmt: skip
 
 
-def test_a_partition_of_a_log_that_is_foreign_or_has_another_owner(fresh: Connection, edition_name: str) -> None:
+def test_a_foreign_partition_or_one_of_another_owner_is_refused_in_a_log(fresh: Connection, edition_name: str) -> None:
     """Code on a partition of another owner would run as the writer.
 
     A trigger cannot write into a foreign table without a plan.
@@ -554,7 +558,7 @@ def test_a_generated_key_of_a_partitioned_table_is_refused(fresh: Connection) ->
     run(fresh, "SELECT changes_enable('u')")
 
 
-def test_a_writer_whose_name_needs_quotes(fresh: Connection) -> None:
+def test_a_role_whose_name_needs_quotes_can_write(fresh: Connection) -> None:
     for role in ('"Web-App"', '"a.b"', '"16"'):
         with roles(fresh, role):
             run(fresh, "DROP TABLE IF EXISTS t, t_changes CASCADE", PLAIN, "SELECT changes_enable('t')",
@@ -801,7 +805,7 @@ ODD_LOGS = (
 
 
 @pytest.mark.parametrize("odd", ODD_LOGS)
-def test_a_log_that_its_owner_has_changed(fresh: Connection, odd: str, edition_name: str) -> None:
+def test_objects_of_the_owner_on_a_log_run_as_the_writer(fresh: Connection, odd: str, edition_name: str) -> None:
     """Objects that the owner has added to the log take effect, and run as the role that writes."""
     if "ROW LEVEL" in odd and edition_name == "sql":
         odd += "; CREATE POLICY p ON t_changes FOR INSERT WITH CHECK (true)"
@@ -829,7 +833,7 @@ def test_a_log_that_its_owner_has_changed(fresh: Connection, odd: str, edition_n
 
 
 @pytest.mark.parametrize("made", ["trigger", "rule"])
-def test_code_that_a_role_left_on_a_log(fresh: Connection, made: str) -> None:
+def test_a_table_with_code_of_a_former_role_becomes_no_log(fresh: Connection, made: str) -> None:
     """The role once had TRIGGER on the log, or owned the log. The role's trigger or rule would run as each writer."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "GRANT CREATE ON SCHEMA public TO mallory_of_logs",
@@ -846,7 +850,7 @@ def test_code_that_a_role_left_on_a_log(fresh: Connection, made: str) -> None:
         run(fresh, f"DROP {made} seen ON t_changes", "SELECT changes_enable('t')", ROWS)
 
 
-def test_logs_that_have_swapped_their_names(fresh: Connection, edition_name: str) -> None:
+def test_logs_that_swap_their_names_do_not_mix_their_rows(fresh: Connection, edition_name: str) -> None:
     """The C extension identifies logs by OID: no row is lost, or written into the other log.
 
     The SQL edition refuses writes.
@@ -866,7 +870,7 @@ def test_logs_that_have_swapped_their_names(fresh: Connection, edition_name: str
 MALLORY = "'mallory_of_logs'"
 
 
-def test_a_log_whose_key_has_a_type_of_its_owners(fresh: Connection) -> None:
+def test_a_key_with_a_type_of_the_owner_is_refused(fresh: Connection) -> None:
     """A role that reads the changes would otherwise run casts and comparisons that the owner has defined."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs", "SET ROLE mallory_of_logs",
@@ -902,7 +906,7 @@ def test_default_privileges_give_no_role_rights_on_the_log(fresh: Connection) ->
         run(fresh, "SELECT * FROM t_changes")
 
 
-def test_names_that_are_equal_after_they_are_cut(fresh: Connection) -> None:
+def test_tables_whose_names_are_cut_to_the_same_name_share_no_log(fresh: Connection) -> None:
     """The names of both logs would be the same after they are cut to 63 bytes. The tables do not share a log."""
     names = [f'"%\'{"é" * 30}{last}"' for last in "ab"]
     enable = "SELECT changes_enable($${}$$)"
@@ -911,7 +915,7 @@ def test_names_that_are_equal_after_they_are_cut(fresh: Connection) -> None:
     run(fresh, enable.format(names[0]), f"ALTER TABLE {names[1]} RENAME TO b", enable.format("b"))
 
 
-def test_a_function_that_another_role_creates_while_a_log_is_created(
+def test_a_function_created_meanwhile_by_another_role_is_not_used(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
     """The function would run as each writer.
@@ -929,7 +933,7 @@ def test_a_function_that_another_role_creates_while_a_log_is_created(
             assert enabling.result() == "42723"
 
 
-def test_a_table_of_another_role_in_the_place_of_a_dropped_log(fresh: Connection) -> None:
+def test_a_table_of_another_role_does_not_replace_a_dropped_log(fresh: Connection) -> None:
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, "SELECT changes_enable('t')", "DROP TABLE t_changes",
             "GRANT CREATE ON SCHEMA public TO mallory_of_logs", "SET ROLE mallory_of_logs",
@@ -937,7 +941,7 @@ def test_a_table_of_another_role_in_the_place_of_a_dropped_log(fresh: Connection
         assert state(fresh, "INSERT INTO t VALUES (1)") == GROUND
 
 
-def test_a_table_and_its_log_are_given_to_another_role(fresh: Connection, edition_name: str) -> None:
+def test_a_log_must_have_the_owner_of_its_table(fresh: Connection, edition_name: str) -> None:
     """The C extension requires that the log has the owner of the table.
 
     The SQL edition refuses readers only: nothing runs as the owner.
@@ -969,7 +973,9 @@ FUNCTION_OF_T = (
 
 
 @pytest.mark.parametrize("planted", [f"TABLE {LOG_OF_T}", FUNCTION_OF_T])
-def test_objects_of_another_role_in_the_place_of_the_log(fresh: Connection, planted: str, edition_name: str) -> None:
+def test_objects_of_another_role_with_names_of_the_log_are_not_used(
+    fresh: Connection, planted: str, edition_name: str
+) -> None:
     """Triggers of the planted table, or the planted function, would run as each writer.
 
     The C extension does not use the function.
@@ -992,7 +998,7 @@ EQUAL = {
 
 
 @pytest.mark.parametrize("type", EQUAL)
-def test_equal_keys_that_differ(fresh: Connection, type: str) -> None:
+def test_equal_keys_that_differ_are_merged(fresh: Connection, type: str) -> None:
     """A sink may or may not treat such keys as equal. The batch has a delete of the former key, then the row once.
 
     A sink that keeps the highest version of a key also keeps the row if it treats the keys as equal.
@@ -1022,7 +1028,7 @@ def test_equal_keys_that_differ(fresh: Connection, type: str) -> None:
     assert sorted(row[:2] for row in rows) == sorted([("delete", former), ("delete", present)])
 
 
-def test_equal_keys_that_differ_in_pieces(fresh: Connection) -> None:
+def test_equal_keys_that_differ_are_merged_with_max_rows(fresh: Connection) -> None:
     run(fresh, "CREATE TABLE t (id numeric PRIMARY KEY, note text)",
         "INSERT INTO t VALUES (1.0, 'a'), (2.0, 'b')", *ENABLE)  # fmt: skip
     copy = Copy()
@@ -1044,7 +1050,7 @@ NAMED = (
 )
 
 
-def test_columns_of_any_name(fresh: Connection) -> None:
+def test_columns_may_have_names_that_the_query_uses(fresh: Connection) -> None:
     copy = Copy(keys=("t1", '"c 1"', "c1"))
     run(fresh, *NAMED, *ENABLE)
     copy.follow(fresh)
@@ -1060,7 +1066,7 @@ def test_columns_of_any_name(fresh: Connection) -> None:
     assert not copy.rows
 
 
-def test_a_later_batch_takes_no_more_pages(fresh: Connection) -> None:
+def test_a_later_batch_reads_no_more_pages(fresh: Connection) -> None:
     run(fresh, PLAIN, "INSERT INTO t SELECT n, 'first' FROM generate_series(1, 2000) AS n", *ENABLE)
     run(fresh, "SELECT feed_seek('copy', 'now')",
         "DO 'BEGIN FOR n IN 0..1999 LOOP UPDATE t SET note = note WHERE id = 1 + n * 7 % 2000; COMMIT; END LOOP; END'",
@@ -1090,7 +1096,9 @@ def test_a_read_waits_for_a_session_that_changes_the_table(fresh: Connection, ot
 
 
 @pytest.mark.parametrize("call", ["feed_enable", "exact_count_start", "changes_enable", "changes_resync"])
-def test_a_table_that_is_dropped_during_a_wait_for_its_lock(fresh: Connection, other: Connection, call: str) -> None:
+def test_a_table_dropped_during_a_wait_for_its_lock_is_reported_as_missing(
+    fresh: Connection, other: Connection, call: str
+) -> None:
     run(fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
     if call == "changes_resync":
         run(fresh, "SELECT changes_enable('t')")
@@ -1123,7 +1131,9 @@ REWRITES = (
 
 
 @pytest.mark.parametrize("rewrite", REWRITES)
-def test_a_snapshot_from_before_a_rewrite_of_the_table(fresh: Connection, other: Connection, rewrite: str) -> None:
+def test_a_snapshot_from_before_a_rewrite_of_the_table_is_refused(
+    fresh: Connection, other: Connection, rewrite: str
+) -> None:
     """The snapshot does not fit the present columns, or sees no rows in the new file.
 
     In the latter case all rows would be deleted from the copy.
@@ -1157,7 +1167,7 @@ def test_an_older_snapshot_does_not_continue_after_a_newer_one(fresh: Connection
     copy.follow(fresh)
 
 
-def test_a_row_from_before_a_truncate_that_committed_first(fresh: Connection, other: Connection) -> None:
+def test_a_row_that_commits_after_a_truncate_stays_in_the_copy(fresh: Connection, other: Connection) -> None:
     """A transaction with a lower ID inserts a row after TRUNCATE. The row is read before the marker of the TRUNCATE."""
     copy = followed(fresh)
     run(other, "BEGIN", "SELECT pg_current_xact_id()")

@@ -36,7 +36,7 @@ def prepare(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("max_rows", [None, 3])
-def test_a_position_that_the_reader_keeps(fresh: Connection, max_rows: int | None) -> None:
+def test_a_copy_follows_by_a_position_that_the_reader_keeps(fresh: Connection, max_rows: int | None) -> None:
     prepare(fresh)
     copy = KeptCopy()
     for write in WRITES:
@@ -78,7 +78,7 @@ def pair(server: Installation, edition_name: str) -> Iterator[tuple[Cluster, Sta
             yield primary, standby
 
 
-def test_a_standby(pair: tuple[Cluster, Standby], edition_name: str) -> None:
+def test_a_copy_of_a_standby_equals_its_table(pair: tuple[Cluster, Standby], edition_name: str) -> None:
     """After each batch the copy equals the table on the standby, while the primary is written to."""
 
     def write(ended: threading.Event) -> None:
@@ -107,7 +107,7 @@ def test_a_standby(pair: tuple[Cluster, Standby], edition_name: str) -> None:
                 copy.step(standby)
 
 
-def test_partitions_of_a_log_that_are_dropped(fresh: Connection) -> None:
+def test_a_copy_continues_after_partitions_of_the_log_are_dropped(fresh: Connection) -> None:
     """A copy continues after parts are dropped that its feed has passed. Writers fail without a part for new rows."""
     run(fresh, *PARTITIONED)
     bound = int(value(fresh, "SELECT pg_current_xact_id()::text"))

@@ -81,7 +81,7 @@ def copied(changes: list[Change]) -> Copy:
 
 
 @pytest.mark.editions
-def test_each_batch_makes_a_copy(tail: Tail, fresh: Connection) -> None:
+def test_the_copy_equals_the_table_after_each_batch(tail: Tail, fresh: Connection) -> None:
     copies = {"json": Copy(), "csv": Copy()}
     for number, step in enumerate(("", *STEPS)):
         run(fresh, *step.split("; "))
@@ -174,7 +174,7 @@ def test_a_lake_handles_equal_keys(
 
 
 @pytest.mark.editions
-def test_columns_with_names_that_the_output_uses(tail: Tail, fresh: Connection) -> None:
+def test_columns_with_names_that_the_output_uses_are_kept_apart(tail: Tail, fresh: Connection) -> None:
     """A column of the table may be named like one of ours.
 
     A value that is written as text needs a list of the columns.
@@ -285,7 +285,7 @@ def test_the_beginning_of_a_batch_is_saved_again(tmp_path: Path) -> None:
             assert saved_state and saved_state.pending and saved_state.pending.start == start
 
 
-def test_the_view_of_a_lake(tail: Tail, fresh: Connection) -> None:
+def test_the_view_of_the_documented_lake_equals_the_table(tail: Tail, fresh: Connection) -> None:
     """The view of docs/lake.md, whose table has the same key as the table of the test."""
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("adbc_driver_postgresql")

@@ -66,7 +66,9 @@ def test_a_savepoint_has_no_number_of_its_own(nodes: Nodes, coordinator: Connect
     assert value(coordinator, f"SELECT count(DISTINCT xact) || '/' || count(*) FROM {events}") == "1/2"
 
 
-def test_a_default_has_the_number_of_another_node(nodes: Nodes, coordinator: Connection, tmp_path: Path) -> None:
+def test_a_default_that_another_node_evaluates_is_refused(
+    nodes: Nodes, coordinator: Connection, tmp_path: Path
+) -> None:
     """Citus evaluates such a default on another node.
 
     Therefore the default is refused, and the guard of a shard refuses numbers of the default.
@@ -132,7 +134,9 @@ def test_columnar_tables_are_refused(coordinator: Connection) -> None:
 # --- the shards -----------------------------------------------------------------
 
 
-def test_a_shard_is_a_table(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+def test_a_shard_can_be_read_and_counted_like_a_table(
+    nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
+) -> None:
     prepare(nodes, tmp_path, events)
     run(coordinator, f"INSERT INTO {events} (tenant, n) SELECT g, 'a' FROM generate_series(1, 100) AS g")
     _, name, node = shards(coordinator, events)[0]
@@ -148,7 +152,9 @@ def test_a_shard_is_a_table(nodes: Nodes, coordinator: Connection, events: str, 
             coordinator.execute(change.format(events).encode())
 
 
-def test_preparation_and_its_reversal(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+def test_preparing_creates_the_guard_of_each_shard_and_undo_drops_it(
+    nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
+) -> None:
     citus = tool(nodes, tmp_path, "citus")
     assert citus(events, "--dry-run").count("feed_enable") == 4
     assert on_each_shard(nodes, coordinator, events, TRIGGERS) == [0] * 4
@@ -160,7 +166,7 @@ def test_preparation_and_its_reversal(nodes: Nodes, coordinator: Connection, eve
     run(coordinator, f"DELETE FROM {events}")
 
 
-def test_tables_that_cannot_be_prepared(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+def test_each_refusal_names_what_is_missing(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
     citus, tail, count = (tool(nodes, tmp_path, command) for command in ("citus", "tail", "count"))
     run(
         coordinator, "DROP TABLE IF EXISTS plain, bare, ref, two", "CREATE TABLE plain (id int)",

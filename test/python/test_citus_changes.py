@@ -61,7 +61,7 @@ def insert(coordinator: Connection, table: str, token: str) -> None:
 
 
 @pytest.mark.parametrize("stays", [True, False])
-def test_a_shard_that_was_moved_away_and_back(
+def test_a_shard_that_was_moved_away_and_back_is_refused(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path, stays: bool
 ) -> None:
     tail, arguments = tool(nodes, tmp_path, "tail"), (query.table, "--shards", "--position", "p")
@@ -114,7 +114,7 @@ def test_a_shard_that_was_moved_back_is_followed_again(
 
 @pytest.mark.parametrize("stays", [True, False])
 @pytest.mark.parametrize("rows", [True, False])
-def test_a_table_that_was_created_again(
+def test_a_table_that_was_created_again_is_refused(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path, stays: bool, rows: bool
 ) -> None:
     tail, arguments = tool(nodes, tmp_path, "tail"), (query.table, "--shards", "--position", "p")
@@ -133,7 +133,9 @@ def test_a_table_that_was_created_again(
     assert "is gone" in tail(*arguments, code=2)
 
 
-def test_a_column_that_is_added(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
+def test_an_added_column_is_read_after_a_restart(
+    nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path
+) -> None:
     tail, arguments = tool(nodes, tmp_path, "tail"), (query.table, "--shards", "--position", "p")
     insert(coordinator, query.table, "a")
     query.run()
@@ -154,7 +156,7 @@ def test_a_column_that_is_added(nodes: Nodes, coordinator: Connection, query: Qu
     assert query.delivered() == stored(coordinator, query.table)
 
 
-def test_a_partition_that_is_still_written_to(nodes: Nodes, coordinator: Connection, events: str) -> None:
+def test_writers_of_a_partition_are_noticed(nodes: Nodes, coordinator: Connection, events: str) -> None:
     name = f"q_{events}"
     run(
         coordinator, f"CREATE TABLE {name} (n text, k int) PARTITION BY RANGE (k)",
@@ -211,7 +213,9 @@ def move_to(coordinator: Connection, table: str, to: str) -> None:
     coordinator.execute("SELECT citus_move_shard_placement(%s, %s, 5432, %s, 5432, 'block_writes')", [number, node, to])
 
 
-def test_a_node_that_is_added(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
+def test_shards_are_followed_to_an_added_node(
+    nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path
+) -> None:
     arguments = (query.table, "--shards", "--position", "p", "--follow")
     with ExitStack() as stack:
         running = stack.enter_context(tool(nodes, tmp_path, "tail").started(*arguments, to="out"))
@@ -243,7 +247,7 @@ def test_a_node_that_is_added(nodes: Nodes, coordinator: Connection, query: Quer
         assert query.offsets[-1].keys() == places(coordinator, query.table)
 
 
-def test_a_node_that_is_down(nodes: Nodes, coordinator: Connection, query: Query) -> None:
+def test_a_read_waits_for_a_node_that_is_down(nodes: Nodes, coordinator: Connection, query: Query) -> None:
     insert(coordinator, query.table, "a")
     query.run()
     with ThreadPoolExecutor(1) as pool:
@@ -263,7 +267,7 @@ def test_a_node_that_is_down(nodes: Nodes, coordinator: Connection, query: Query
 # --- growth ---------------------------------------------------------------------
 
 
-def test_many_shards_that_moved(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
+def test_many_moved_shards_are_followed(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
     insert(coordinator, query.table, "a")
     query.run()
     _, _, node = shards(coordinator, query.table)[0]

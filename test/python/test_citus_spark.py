@@ -81,7 +81,9 @@ def test_a_query_continues_on_another_node(
     query.batch(*handover)
 
 
-def test_a_query_of_the_rows_available_now(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
+def test_a_query_of_the_rows_available_now_reads_no_later_rows(
+    nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path
+) -> None:
     insert = INSERT.format(query.table).encode()
     coordinator.execute(insert, ["a"])
     query.plan.stop_here()
@@ -101,7 +103,7 @@ def test_a_query_of_the_rows_available_now(nodes: Nodes, coordinator: Connection
     assert query.delivered() == stored(coordinator, query.table)
 
 
-def test_a_writer_that_still_uses_the_old_placement(
+def test_the_handover_waits_for_writers_to_the_old_placement(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path
 ) -> None:
     insert = INSERT.format(query.table).encode()
@@ -121,7 +123,9 @@ def test_a_writer_that_still_uses_the_old_placement(
     assert query.delivered() == stored(coordinator, query.table)
 
 
-def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path) -> None:
+def test_a_removed_placement_is_an_error_with_its_setting(
+    nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path
+) -> None:
     coordinator.execute(INSERT.format(query.table).encode(), ["a"])
     query.run()
     query.plan.close()
@@ -153,7 +157,9 @@ def test_the_old_placement_is_kept_until_it_is_read(
     {"7@1": {"database": "d", "position": "{}", "shard": '{"id": 8, "group": 1, "low": 0, "high": 1}'}},
     {"7@1": {"database": "d", "position": "{}", "shard": '{"id": 7, "group": 1, "low": "0", "high": 1}'}},
 ])  # fmt: skip
-def test_other_offsets_are_refused(coordinator: Connection, query: Query, offset: Offset) -> None:
+def test_offsets_of_other_shards_or_databases_are_refused(
+    coordinator: Connection, query: Query, offset: Offset
+) -> None:
     (database,) = {position["database"] for position in query.offsets[0].values()}
     offsets = {key: position | {"database": database} for key, position in offset.items()}
     with pytest.raises(InputError, match="which is not a shard"):
@@ -167,7 +173,9 @@ def test_other_offsets_are_refused(coordinator: Connection, query: Query, offset
     assert shards(coordinator, query.table)
 
 
-def test_stress(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+def test_each_row_is_delivered_once_under_load(
+    nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
+) -> None:
     pytest.importorskip("pyspark", reason=NEEDED)
     if shutil.which("java") is None:
         pytest.skip("Spark requires Java: script/engines installs it")

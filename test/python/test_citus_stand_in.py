@@ -157,7 +157,7 @@ WITHOUT_CITUS = [
 ]  # fmt: skip
 
 
-def test_the_tool_without_citus(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
+def test_the_tool_names_the_missing_extension_citus(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
     for (command, *arguments), message in WITHOUT_CITUS:
         assert message in Tail(cluster, tmp_path, command=command)(*arguments, code=2)
         assert list(tmp_path.iterdir()) == []
@@ -204,7 +204,7 @@ def session_at(dsn: str) -> Session:
     return cast(Session, SimpleNamespace(dsn=dsn, connection=SimpleNamespace(info=info)))
 
 
-def test_a_node_is_reached_as_the_coordinator_is() -> None:
+def test_a_node_is_reached_with_the_options_of_the_coordinator() -> None:
     shard = Shard(7, "public.t_7", 2, "w2", 6543)
     session = session_at("postgresql://reader@c:5432/shop?hostaddr=10.0.0.1&sslmode=prefer")
     assert conninfo_to_dict(node_dsn(session, shard)) == {
@@ -214,7 +214,7 @@ def test_a_node_is_reached_as_the_coordinator_is() -> None:
     assert node_dsn(session, replace(shard, group=COORDINATOR)) == session.dsn
 
 
-def test_a_count_of_shards_that_are_moved_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_count_is_repeated_if_shards_were_moved_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inorder.count.counter.attempts", range)  # without pauses
     here, there = Shard(1, "public.t_1", 1, "a", 5432), Shard(1, "public.t_1", 2, "b", 5432)
     other = Shard(2, "public.t_2", 1, "a", 5432)

@@ -60,7 +60,9 @@ def tenant_shards(coordinator: Connection, table: str) -> dict[int, int]:
     return {int(str(tenant)): int(str(shard)) for tenant, shard in rows}
 
 
-def test_a_shard_as_a_table_of_its_node(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+def test_a_shard_is_read_as_a_table_of_its_node(
+    nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
+) -> None:
     prepare(nodes, tmp_path, events)
     run(coordinator, f"INSERT INTO {events} (tenant, n) SELECT g, g FROM generate_series(1, 100) AS g")
     _, name, node = shards(coordinator, events)[0]
@@ -71,7 +73,7 @@ def test_a_shard_as_a_table_of_its_node(nodes: Nodes, coordinator: Connection, e
         assert delivered(tmp_path) == stored(worker, name)
 
 
-def test_a_node_that_restarts(nodes: Nodes, events: str, tmp_path: Path) -> None:
+def test_a_reader_reconnects_to_a_restarted_node(nodes: Nodes, events: str, tmp_path: Path) -> None:
     prepare(nodes, tmp_path, events)
     with tool(nodes, tmp_path, "tail").started(events, "--shards", "--position", "p", "--follow", to="out") as running:
         insert_and_wait(nodes, events, tmp_path, "before")
@@ -91,7 +93,7 @@ def insert_and_wait(nodes: Nodes, table: str, folder: Path, token: str) -> None:
     wait_for(lambda: delivered(folder) == stored_rows)
 
 
-def test_commands_and_formats(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+def test_a_command_gets_each_batch_as_csv(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
     prepare(nodes, tmp_path, events)
     run(coordinator, f"INSERT INTO {events} (tenant, n) SELECT g, g FROM generate_series(1, 400) AS g")
     command = 'cat >> out.csv; echo "$INORDER_BATCH $INORDER_ROWS" >> names'
@@ -105,7 +107,9 @@ def test_commands_and_formats(nodes: Nodes, coordinator: Connection, events: str
     assert len(lines) == 400 + len(names)
 
 
-def test_the_sum_of_counts(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+def test_the_count_is_the_sum_over_the_shards(
+    nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
+) -> None:
     prepare(nodes, tmp_path, events)
     count = tool(nodes, tmp_path, "count")
     insert = f"INSERT INTO {events} (tenant, n) SELECT g, g FROM generate_series(1, 400) AS g"
@@ -147,7 +151,9 @@ def test_a_reader_continues_on_another_node(
     assert delivered(tmp_path) == stored(coordinator, events)
 
 
-def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+def test_a_removed_placement_is_an_error_with_its_setting(
+    nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
+) -> None:
     prepare(nodes, tmp_path, events)
     tail = tool(nodes, tmp_path, "tail")
     run(coordinator, f"INSERT INTO {events} (tenant, n) SELECT g, g FROM generate_series(1, 100) AS g")
@@ -158,7 +164,7 @@ def test_a_shard_that_is_gone(nodes: Nodes, coordinator: Connection, events: str
     assert "citus.defer_shard_delete_interval" in tail(events, "--shards", "--position", "p", code=2)
 
 
-def test_a_writer_that_still_uses_the_old_placement(
+def test_the_reader_waits_for_writers_to_the_old_placement(
     nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
 ) -> None:
     """The reader never returns to the old placement: it must first wait for the writer, and read the writer's rows."""
@@ -180,7 +186,9 @@ def test_a_writer_that_still_uses_the_old_placement(
     assert delivered(tmp_path) == stored(coordinator, events)
 
 
-def test_keys_of_every_kind(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+def test_a_reader_follows_a_shard_with_any_kind_of_key(
+    nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
+) -> None:
     run(coordinator, f"ALTER TABLE {events} RENAME TO was_{events}")
     run(
         coordinator, f"CREATE TABLE {events} (n text, at timestamptz, f float8, u uuid, "
@@ -209,7 +217,9 @@ def test_keys_of_every_kind(nodes: Nodes, coordinator: Connection, events: str, 
         run(coordinator, f"DROP TABLE {events}", f"ALTER TABLE was_{events} RENAME TO {events}")
 
 
-def test_partitions(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+def test_partitions_of_a_moved_shard_are_followed(
+    nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
+) -> None:
     name = f"p_{events}"
     run(
         coordinator, f"CREATE TABLE {name} (n text, k int, {NUMBER}, PRIMARY KEY (n, k)) PARTITION BY RANGE (k)",
@@ -236,7 +246,9 @@ def test_partitions(nodes: Nodes, coordinator: Connection, events: str, tmp_path
         run(coordinator, f"DROP TABLE {name}")
 
 
-def test_a_shard_that_was_moved_twice(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+def test_a_shard_that_was_moved_twice_is_refused(
+    nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
+) -> None:
     """The reader is refused, because rows were copied that it has not read: no row is lost silently.
 
     While the reader runs, it keeps the first placement. Citus would otherwise remove it before the shard is moved
@@ -275,7 +287,9 @@ def test_moved_shards_are_prepared_continuously(
         assert citus.poll() is None
 
 
-def test_stress(nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path) -> None:
+def test_each_row_is_delivered_once_under_load(
+    nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
+) -> None:
     prepare(nodes, tmp_path, events)
     tail = tool(nodes, tmp_path, "tail")
     arguments = (events, "--shards", "--position", "p", "--follow")

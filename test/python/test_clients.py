@@ -51,14 +51,14 @@ def pooler(cluster: Cluster, shared_folder: Path) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("language", DIRECT)
-def test_a_consumer(shop: Shop, language: str, tmp_path: Path) -> None:
+def test_a_consumer_gets_each_row_once_despite_kills(shop: Shop, language: str, tmp_path: Path) -> None:
     source, sink = (uri(str(shop.cluster.folder / "run"), 5432, name) for name in ("shop", "mail"))
     check(shop, Consumer(language, source, sink, tmp_path / "log"))
 
 
 @only_in_script_clients
 @pytest.mark.parametrize("language", POOLED)
-def test_a_consumer_behind_pgbouncer(shop: Shop, pooler: int, language: str, tmp_path: Path) -> None:
+def test_a_consumer_behind_pgbouncer_gets_each_row_once(shop: Shop, pooler: int, language: str, tmp_path: Path) -> None:
     source, sink = (uri("127.0.0.1", pooler, name, **UNPREPARED.get(language, {})) for name in ("shop", "mail"))
     if language == "java":
         source, sink = map(of_jdbc, (source, sink))
@@ -70,7 +70,7 @@ def of_jdbc(address: str) -> str:
 
 
 @pytest.mark.parametrize("key", [None, "stream"])
-def test_several_consumers(shop: Shop, key: str | None, tmp_path: Path) -> None:
+def test_several_consumers_get_each_row_once(shop: Shop, key: str | None, tmp_path: Path) -> None:
     if key is not None:
         shop.source.execute("ALTER TABLE events ADD COLUMN stream int NOT NULL DEFAULT floor(random() * 50)")
         shop.source.execute("SELECT feed_drop('mailer'), feed_create('mailer', 'events', partition_by => 'stream')")
@@ -264,7 +264,7 @@ INSERT INTO events (bad) VALUES ('')
 
 
 @pytest.mark.editions
-def test_a_batch_that_cannot_be_read_is_dead(shop: Shop) -> None:
+def test_a_batch_that_cannot_be_read_becomes_dead(shop: Shop) -> None:
     shop.source.execute(UNREADABLE.encode())
     for _ in range(5):
         with pytest.raises(psycopg.errors.RaiseException, match="cannot be read"):

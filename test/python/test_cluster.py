@@ -201,7 +201,7 @@ def test_an_interrupt_waits_for_cleaning_up_and_is_not_forgotten(tmp_path: Path)
     assert not folder.exists()
 
 
-def test_a_kill_while_the_folder_is_removed(shared_folder: Path) -> None:
+def test_a_folder_half_removed_by_a_killed_process_is_swept(shared_folder: Path) -> None:
     program = (
         "import os, sys, shutil; from pathlib import Path; from inorder.lab.server.temporary import claimed_folder\n"
         "shutil.rmtree = lambda *path, **options: os.kill(os.getpid(), 9)\n"
@@ -261,7 +261,7 @@ def test_the_callers_environment_has_no_effect(
 
 
 @pytest.mark.usefixtures("servers_are_made_anew")
-def test_a_narrow_umask_and_an_odd_folder(
+def test_a_server_starts_despite_a_narrow_umask_and_an_odd_folder(
     server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     odd = shared_folder / "a b'c"

@@ -17,7 +17,7 @@ ALWAYS = "; ".join(f"ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_{name}" for 
 
 
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS, (PARTIAL,)], ids=["plain", "partitions", "partial"])
-def test_a_number_that_the_server_has_not_reached(place: Place, tables: tuple[str, ...]) -> None:
+def test_rows_with_numbers_that_the_server_has_not_reached_are_refused(place: Place, tables: tuple[str, ...]) -> None:
     owner = place.session()
     number = "inorder_internal.next_transaction(0) + 1000000"
     row = number if tables == (PARTIAL,) else f"uuid_xact_floor({number})"
@@ -36,7 +36,7 @@ def test_a_number_that_the_server_has_not_reached(place: Place, tables: tuple[st
     ],
     ids=["whole", "in part"],
 )
-def test_a_position_ahead_of_the_server(place: Place, transactions: str, partial: str) -> None:
+def test_a_position_ahead_of_the_server_is_refused(place: Place, transactions: str, partial: str) -> None:
     """The table would seem idle until the server reaches these numbers.
 
     The reader would miss rows with these numbers.
@@ -48,7 +48,7 @@ def test_a_position_ahead_of_the_server(place: Place, transactions: str, partial
         run(owner, f"SELECT reader_next_batch('t', {ahead}) FROM reader_start('t') AS p")
 
 
-def test_a_transaction_in_part_that_has_not_ended(place: Place) -> None:
+def test_a_position_stays_inside_a_transaction_that_has_not_ended(place: Place) -> None:
     """The transaction has not ended here, as on a standby that lags.
 
     The position must stay inside the transaction, or all of its rows would come again.
@@ -75,14 +75,14 @@ def test_max_rows_ends_in_the_transaction_in_which_the_last_batch_ended(place: P
 
 
 @pytest.mark.parametrize("groups", ["n", "GROUPING SETS ((n), ())", "ROLLUP (n)"])
-def test_some_groups_of_a_batch(place: Place, groups: str) -> None:
+def test_a_limit_on_the_groups_of_a_batch_is_refused(place: Place, groups: str) -> None:
     owner = place.make(PLAIN)
     apply = "SELECT feed_apply('f', 'SELECT count(*) FROM batch {}')"
     assert state(owner, apply.format(f"GROUP BY {groups} LIMIT 1")) == "0A000"
     assert state(owner, apply.format("HAVING count(*) > 1 LIMIT 1")) == ""
 
 
-def test_rows_that_are_hidden_from_the_next_role_only(place: Place) -> None:
+def test_row_security_is_checked_for_each_role_of_a_session(place: Place) -> None:
     owner = place.make(PLAIN)
     role = f"reader_of_{place.schema}"
     read = "SELECT n FROM feed_read('f', null::t, NULL, 'postgres')"
@@ -107,7 +107,7 @@ OTHER_COLUMNS = {
 
 
 @pytest.mark.parametrize("way", OTHER_COLUMNS)
-def test_a_guard_created_by_hand_for_another_kind_of_column(place: Place, way: str) -> None:
+def test_a_guard_for_another_kind_of_column_is_not_accepted(place: Place, way: str) -> None:
     owner = place.make(
         "CREATE TABLE t (n int, note int, id bigint NOT NULL DEFAULT xact_id(), CONSTRAINT t_pkey PRIMARY KEY (id, n))"
     )
@@ -145,7 +145,7 @@ def test_an_update_does_not_move_a_row_past_the_key_at_which_a_batch_ended(place
     assert first + numbers(owner, read) == list(range(1, 11))
 
 
-def test_a_database_with_another_default_collation(place: Place) -> None:
+def test_a_position_needs_the_same_default_collation(place: Place) -> None:
     owner = place.session()
     run(
         owner, "CREATE TABLE t (k text PRIMARY KEY, xact bigint DEFAULT xact_id())",

@@ -20,7 +20,7 @@ def count(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
     return Tail(cluster, tmp_path, command="count")
 
 
-def test_from_start_to_stop(count: Tail, fresh: Connection) -> None:
+def test_a_count_is_started_shown_folded_and_stopped(count: Tail, fresh: Connection) -> None:
     insert(fresh, 1234)
     assert count("start", "events") == "1234\n"
     insert(fresh, 6)
@@ -105,7 +105,7 @@ FILES_OF_ONE_TRANSACTION = {  # partition -> statements of one transaction that 
 
 @pytest.mark.editions
 @pytest.mark.parametrize("name", FILES_OF_ONE_TRANSACTION)
-def test_a_file_that_is_emptied_in_the_transaction_that_made_it(fresh: Connection, name: str) -> None:
+def test_no_count_is_stored_for_a_file_that_its_transaction_may_empty(fresh: Connection, name: str) -> None:
     """TRUNCATE empties a file of its own transaction in place.
 
     If a number of rows were stored for the file, the number would stay.
@@ -175,7 +175,7 @@ def test_a_session_counts_only_new_rows_since_its_last_call(fresh: Connection) -
         other.execute("COMMIT")
 
 
-def test_new_rows_around_the_number_that_is_counted_without_a_query(fresh: Connection) -> None:
+def test_counts_are_exact_around_the_limit_for_counting_without_a_query(fresh: Connection) -> None:
     fresh.execute("SELECT exact_count_start('events')")
     with connect(fresh.info.dsn) as other:
         for rows in (1, 499, 500, 501, 2):
@@ -240,7 +240,7 @@ def test_a_count_folds_automatically(fresh: Connection) -> None:
         assert value(fresh, folded) == 30001
 
 
-def test_groups_of_a_table_whose_rows_change(count: Tail, fresh: Connection) -> None:
+def test_groups_are_counted_after_rows_have_changed(count: Tail, fresh: Connection) -> None:
     run(
         fresh,
         'CREATE TABLE orders (id int PRIMARY KEY, status text, "Day" date)',
@@ -282,7 +282,7 @@ def test_a_view_of_another_role_is_not_read(count: Tail, fresh: Connection) -> N
         run(fresh, "DROP VIEW forged", "DROP FUNCTION spy(), forged_deltas() CASCADE")
 
 
-def test_watching_groups(count: Tail, fresh: Connection) -> None:
+def test_watch_prints_the_groups_that_changed(count: Tail, fresh: Connection) -> None:
     fresh.execute("CREATE TABLE orders (id int PRIMARY KEY, status text)")
     count("start", "orders", "--by", "status")
     with count.started("show", "orders", "--by", "status", "--watch", "50ms", "--format", "json") as running:

@@ -584,7 +584,7 @@ def test_triggers_of_rows_that_came_with_a_partition(fresh: Connection) -> None:
             "DROP FUNCTION orders_by_status_deltas()")  # fmt: skip
 
 
-def test_groups_that_are_equal_and_differ_in_their_bytes(fresh: Connection) -> None:
+def test_equal_groups_with_different_bytes_are_counted_as_one(fresh: Connection) -> None:
     """Numbers that are equal but written differently, and long texts that are compressed, out of line, or neither."""
     long = "(SELECT string_agg(md5(k::text), '') FROM generate_series(1, 300) AS k)"
     run(fresh, "CREATE TABLE orders (id int, status numeric, note text)",

@@ -113,7 +113,9 @@ def test_no_position_is_just_after_the_header_of_a_page(connection: Connection) 
     assert end % 8192 == 24 and place == end - 24
 
 
-def test_full_page_images_after_a_checkpoint(cluster: Cluster, random_keys: Connection) -> None:
+def test_the_first_change_of_a_page_after_a_checkpoint_counts_an_image(
+    cluster: Cluster, random_keys: Connection
+) -> None:
     kind = KEY_KINDS["random"]
     random_keys.execute(
         f"ALTER TABLE {kind.table} SET (autovacuum_enabled = off)".encode()
@@ -142,13 +144,13 @@ def test_counters_are_not_read_while_another_session_is_open(
         read_counters(random_keys, KEY_KINDS["random"])
 
 
-def test_sizes(random_keys: Connection) -> None:
+def test_the_size_of_an_index_agrees_with_the_server(random_keys: Connection) -> None:
     kind = KEY_KINDS["random"]
     random_keys.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, {ROWS})".encode())
     assert read_sizes(random_keys, kind)["index_bytes"] == value(random_keys, "SELECT pg_relation_size(%s)", kind.index)
 
 
-def test_density(cluster: Cluster, random_keys: Connection) -> None:
+def test_leaf_density_is_read_if_pgstattuple_is_installed(cluster: Cluster, random_keys: Connection) -> None:
     kind = KEY_KINDS["random"]
     random_keys.execute("DROP EXTENSION IF EXISTS pgstattuple")
     assert read_index_pages(random_keys, kind) == {}

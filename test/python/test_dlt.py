@@ -114,7 +114,7 @@ VALUES = [
 ]  # fmt: skip
 
 
-def test_values_arrive_as_they_are(pipeline: Pipeline, fresh: Connection) -> None:
+def test_each_value_arrives_unchanged(pipeline: Pipeline, fresh: Connection) -> None:
     fresh.execute(
         "CREATE TYPE mood AS ENUM ('fine'); CREATE TYPE pair AS (a int, b text); CREATE TYPE key AS (id uuid)"
     )
@@ -232,7 +232,7 @@ def test_wrong_arguments_are_named(options: dict[str, int], message: str) -> Non
         source.feed_table("service=shop", "events", **options)
 
 
-def test_the_first_example_of_the_manual(pipeline: Pipeline) -> None:
+def test_the_first_example_of_the_manual_loads_all_rows(pipeline: Pipeline) -> None:
     example = python_with("docs/dlt.md", "dlt.pipeline(").replace("service=shop", pipeline.dsn)
     folder = repr(str(pipeline.folder))
     example = example.replace('destination="duckdb"', f'pipelines_dir={folder}, destination="duckdb"')

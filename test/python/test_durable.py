@@ -95,7 +95,7 @@ def test_the_commit_of_a_read_is_on_disk(lazy: Cluster, writer: Connection, edit
     assert lost == []
 
 
-def test_a_crash_between_batch_and_rows(lazy: Cluster, writer: Connection) -> None:
+def test_a_crash_between_batch_and_rows_leaves_the_copy_right(lazy: Cluster, writer: Connection) -> None:
     """The copy would have rows of a later snapshot. After the batch is finished, nothing would repair the copy."""
     copy = Copy()
     with connect(lazy.dsn) as reader:

@@ -188,7 +188,7 @@ def test_workers_across_a_promotion(pair: Pair, shares: int | None) -> None:
     assert sorted(rest_of_rows) == [n for n in range(1, 11) if n not in finished_rows]
 
 
-def test_a_second_promotion(pair: Pair) -> None:
+def test_feeds_continue_after_a_second_promotion(pair: Pair) -> None:
     seen_numbers, positions = set[int](), list[str]()
     begin = "SELECT reader_advance(p, reader_next_batch('events', p))::text FROM reader_start('events') AS p"
     insert(pair.old, 1)
@@ -216,7 +216,7 @@ def test_a_second_promotion(pair: Pair) -> None:
                     last.execute("SELECT reader_next_batch('events', %s::text::feed_position)", [position])
 
 
-def test_numbers_of_promotions_within_a_second(cluster: Cluster) -> None:
+def test_promotions_within_a_second_give_different_numbers(cluster: Cluster) -> None:
     number = "SELECT inorder_internal.next_number(%s, %s)"
     with copy_of("template1", cluster, "promotions") as connection:
         create(connection)

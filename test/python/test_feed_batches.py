@@ -176,7 +176,7 @@ def test_roles_that_see_batches_workers_and_reasons(feed: Connection, cluster: C
     feed.execute("DROP OWNED BY b_grantee, b_reader; DROP ROLE b_stranger, b_monitor, b_grantee, b_reader")
 
 
-def test_batches_after_a_restore(feed: Connection, cluster: Cluster, tmp_path: Path) -> None:
+def test_unfinished_batches_are_taken_again_after_a_restore(feed: Connection, cluster: Cluster, tmp_path: Path) -> None:
     insert(feed, 1, 9)
     dead, (number, token) = let_die(feed, "one", 2), take(feed, "two", 3)
     with copied(cluster, "mails", cluster, "mails_again", "custom", tmp_path) as restored:

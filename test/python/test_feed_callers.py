@@ -42,7 +42,7 @@ def unread(connection: Connection) -> object:
     return value(connection, "SELECT count(*) FROM feed_peek('callers', null::callers)")
 
 
-def test_a_portal_that_is_executed_for_some_rows(feed: Connection, frontend: Frontend) -> None:
+def test_a_portal_executed_for_some_rows_still_moves_the_feed(feed: Connection, frontend: Frontend) -> None:
     """The function does not see how many rows the client has fetched: see docs/feed.md."""
     limited = READ.replace("callers)", "callers, 2)")
     answer = frontend.execute(limited, 3)
@@ -54,14 +54,14 @@ def test_a_portal_that_is_executed_for_some_rows(feed: Connection, frontend: Fro
 
 
 @pytest.mark.parametrize("rows", [0, 1, 100])
-def test_a_named_portal_is_a_cursor(feed: Connection, frontend: Frontend, rows: int) -> None:
+def test_a_named_portal_is_refused_like_a_cursor(feed: Connection, frontend: Frontend, rows: int) -> None:
     frontend.query("BEGIN")
     assert frontend.execute(READ, rows, "C_1").error == CURSOR
     frontend.query("ROLLBACK")
     assert unread(feed) == 5
 
 
-def test_a_portal_over_a_statement_that_writes(feed: Connection, frontend: Frontend) -> None:
+def test_a_portal_over_a_statement_that_writes_reads_all_rows(feed: Connection, frontend: Frontend) -> None:
     feed.execute("CREATE TABLE taken (n int)")
     frontend.query("BEGIN")
     answer = frontend.execute(f"INSERT INTO taken {READ} RETURNING n", 2, "C_1")
@@ -71,7 +71,7 @@ def test_a_portal_over_a_statement_that_writes(feed: Connection, frontend: Front
     feed.execute("DROP TABLE taken")
 
 
-def test_a_portal_over_peek(feed: Connection, frontend: Frontend) -> None:
+def test_a_portal_over_peek_returns_all_rows(feed: Connection, frontend: Frontend) -> None:
     frontend.query("BEGIN")
     answer = frontend.execute(READ.replace("read", "peek"), 2, "C_1")
     assert (answer.error, answer.rows, answer.suspended) == (None, 2, True)
@@ -89,7 +89,7 @@ def test_the_fast_path_is_refused(feed: Connection, frontend: Frontend, name: st
     assert unread(feed) == 5
 
 
-def test_cursors_of_psycopg(feed: Connection) -> None:
+def test_server_side_cursors_of_psycopg_are_refused_and_streams_are_not(feed: Connection) -> None:
     with feed.transaction(force_rollback=True), feed.cursor("c") as cursor:
         cursor.execute(READ.encode())
         with pytest.raises(psycopg.errors.FeatureNotSupported, match=CURSOR):
@@ -99,7 +99,9 @@ def test_cursors_of_psycopg(feed: Connection) -> None:
     assert unread(feed) == 0
 
 
-def test_psql_with_fetch_count(feed: Connection, cluster: Cluster, server: Installation) -> None:
+def test_psql_with_fetch_count_gets_all_rows_or_an_error(
+    feed: Connection, cluster: Cluster, server: Installation
+) -> None:
     command: list[str | Path] = [server.program("psql"), "-XAtq", "-v", "FETCH_COUNT=2", cluster.dsn]
     done = subprocess.run(command, check=False, capture_output=True, text=True, input=f"{READ};\n")
     if server.major < CHUNKED_MAJOR:
@@ -155,7 +157,7 @@ READ_IN_PART = (
 
 
 @pytest.mark.editions
-def test_a_statement_that_does_not_read_the_batch(fresh: Connection) -> None:
+def test_a_statement_that_does_not_read_the_whole_batch_is_refused(fresh: Connection) -> None:
     """If the statement were executed, the position would move past rows that nobody has read."""
     run(fresh, "CREATE TABLE batch (n int)", "INSERT INTO batch VALUES (7)", "CREATE TABLE nowhere (n int)",
         "CREATE TABLE ruled (n int)", "CREATE RULE r AS ON INSERT TO nowhere DO INSTEAD NOTHING",
@@ -173,7 +175,7 @@ def test_a_statement_that_does_not_read_the_batch(fresh: Connection) -> None:
             assert value(fresh, unread_rows) == 0, statement
 
 
-def test_a_feed_that_does_not_exist_in_a_database_without_feeds(fresh: Connection) -> None:
+def test_an_unknown_feed_is_an_error_in_a_database_without_feeds(fresh: Connection) -> None:
     fresh.execute("SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off")
     assert value(fresh, "SELECT count(*) FROM inorder_internal.feed") == 0
     for call in (

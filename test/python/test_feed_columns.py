@@ -63,7 +63,9 @@ def rest(connection: Connection) -> list[int]:
 
 @pytest.mark.parametrize("options", ["", SHARED], ids=["workers", "shares"])
 @pytest.mark.parametrize("key", KEYS)
-def test_batches_of_whole_transactions_stay(fresh: Connection, key: str, options: str) -> None:
+def test_batches_of_whole_transactions_keep_their_rows_under_another_key(
+    fresh: Connection, key: str, options: str
+) -> None:
     make(fresh, options)
     held = take(fresh, "w", "NULL")
     before = rows_of(fresh, held[0])
@@ -76,7 +78,9 @@ def test_batches_of_whole_transactions_stay(fresh: Connection, key: str, options
 
 @pytest.mark.parametrize("options", ["", SHARED], ids=["workers", "shares"])
 @pytest.mark.parametrize("key", KEYS)
-def test_batches_that_are_cut_inside_a_transaction(fresh: Connection, key: str, options: str) -> None:
+def test_batches_cut_inside_a_transaction_need_the_old_key_or_its_order(
+    fresh: Connection, key: str, options: str
+) -> None:
     make(fresh, options)
     held = [take(fresh, worker, 3) for worker in ("v", "w")]
     before = [rows_of(fresh, batch) for batch, _ in held]
@@ -101,7 +105,7 @@ def test_batches_that_are_cut_inside_a_transaction(fresh: Connection, key: str, 
 
 
 @pytest.mark.parametrize("options", ["", SHARED], ids=["workers", "shares"])
-def test_a_key_that_is_not_restored(fresh: Connection, options: str) -> None:
+def test_a_feed_continues_after_seek_if_the_old_key_is_not_restored(fresh: Connection, options: str) -> None:
     """The second remedy of the HINT is to seek the stored position.
 
     Rows of finished batches come again, and no row is lost.
@@ -174,7 +178,7 @@ def test_another_sequence_loses_no_row(fresh: Connection, start: str) -> None:
     assert state(fresh, "SELECT (feed_take_batch('z', 'w')).number") == GROUND
 
 
-def test_a_sequence_that_another_session_changes(fresh: Connection, other: Connection) -> None:
+def test_a_change_of_the_sequence_by_another_session_is_noticed(fresh: Connection, other: Connection) -> None:
     """The session remembers its check of the column, but does not lock the sequence."""
     make_ordered(fresh)
     read = "SELECT n FROM feed_read('z', null::t, 2)"
@@ -204,7 +208,7 @@ def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
 
 
 @pytest.mark.parametrize("last_key", ["NULL", "'{}'", "'{1}'"])
-def test_a_position_inside_a_transaction_of_a_table_without_a_key(fresh: Connection, last_key: str) -> None:
+def test_a_position_inside_a_transaction_needs_a_key(fresh: Connection, last_key: str) -> None:
     """Only a reader can have made such a position.
 
     The error about the key comes before the error about unknown members.
@@ -227,7 +231,7 @@ BASES = {
 }  # fmt: skip
 
 
-def test_the_base_of_a_default(fresh: Connection) -> None:
+def test_the_base_is_read_from_a_default(fresh: Connection) -> None:
     run(fresh, "CREATE FUNCTION five() RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RAISE ''called''; END'",
         "CREATE SCHEMA id", "CREATE FUNCTION id.xact_id(bigint) RETURNS bigint LANGUAGE sql AS 'SELECT $1'",
         "CREATE TABLE t (xact bigint)")  # fmt: skip

@@ -133,7 +133,7 @@ def test_changes_that_an_idle_log_lacks_are_noticed(reader: Connection, fresh: C
 
 
 @pytest.mark.parametrize("role", ["ALTER ROLE reader {}SUPERUSER", "ALTER TABLE s.parts OWNER TO {}reader"])
-def test_a_role_that_may_no_longer_move_a_feed(reader: Connection, fresh: Connection, role: str) -> None:
+def test_a_role_that_may_no_longer_move_a_feed_is_refused(reader: Connection, fresh: Connection, role: str) -> None:
     """The role stops being a superuser, or the owner of the table, which everybody may read."""
     run(fresh, "CREATE ROLE noreader", "GRANT SELECT ON s.parts TO PUBLIC", "SELECT feed_revoke('f', 'reader')")
     run(fresh, role.format(""))
@@ -201,7 +201,7 @@ def test_the_next_count_sees_each_change(reader: Connection, fresh: Connection, 
 
 
 @pytest.mark.parametrize("also", ["SELECT exact_count_fold('s.t')", "SELECT 1"], ids=["folded", "not folded"])
-def test_the_next_count_of_an_older_snapshot(reader: Connection, fresh: Connection, also: str) -> None:
+def test_the_next_count_is_that_of_its_own_snapshot(reader: Connection, fresh: Connection, also: str) -> None:
     """A function counts in a snapshot of its own, newer than the snapshot of the statement that calls it."""
     run(fresh, "SELECT exact_count_start('s.t')", "SELECT pg_advisory_lock(1)",
             "CREATE FUNCTION s.later() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN "
@@ -233,7 +233,7 @@ def test_the_next_count_sees_that_the_only_partition_was_truncated(
     assert one_row(session, query) == (0, 0)
 
 
-def test_the_next_count_of_a_transaction(reader: Connection, fresh: Connection) -> None:
+def test_the_next_count_sees_a_lost_guard_within_a_transaction(reader: Connection, fresh: Connection) -> None:
     """The reader's lock on the table neither prevents nor shows that another session removes the guard."""
     run(fresh, "SELECT exact_count_start('s.t')")
     run(reader, "BEGIN", COUNT, COUNT)

@@ -82,7 +82,7 @@ def test_rows_for_a_reader_have_the_columns_of_the_table(fresh: Connection, othe
         assert value(other, read) == value(fresh, "SELECT kept::text FROM kept")
 
 
-def test_a_name_that_leads_to_another_table(fresh: Connection, reader: Connection) -> None:
+def test_swapped_names_do_not_mix_the_plans_of_two_tables(fresh: Connection, reader: Connection) -> None:
     """A plan belongs to a table, not to the table's name."""
     make(fresh, "shadow")
     insert(fresh, "shadow", 100)

@@ -52,20 +52,20 @@ def test_numbers_begin_at_the_clock_and_then_count(used: Connection) -> None:
     ["DROP TABLE t", PLAIN],
     ["SELECT feed_rename('z', 'y')", "SELECT feed_drop('y')"],
 ])  # fmt: skip
-def test_a_name_that_is_used_again(used: Connection, freed: list[str]) -> None:
+def test_numbers_grow_if_a_name_is_used_again(used: Connection, freed: list[str]) -> None:
     last = [batch(used) for _ in range(3)][-1]
     run(used, *freed, "SELECT feed_create('z', 't', 'now')")
     assert batch(used) > last
 
 
-def test_a_feed_that_gets_a_former_name(used: Connection) -> None:
+def test_numbers_grow_if_a_feed_is_renamed_to_a_former_name(used: Connection) -> None:
     run(used, "SELECT feed_create('old', 't', 'now')", "SELECT feed_drop('z')", "SELECT feed_create('z', 't', 'now')")
     last = batch(used)
     run(used, "SELECT feed_drop('z')", "SELECT feed_rename('old', 'z')")
     assert batch(used) > last
 
 
-def test_the_extension_is_created_again(used: Connection, edition_name: str) -> None:
+def test_numbers_grow_if_the_extension_is_created_again(used: Connection, edition_name: str) -> None:
     if edition_name == "sql":
         pytest.skip("the SQL edition is no extension")
     last = batch(used)
@@ -74,7 +74,7 @@ def test_the_extension_is_created_again(used: Connection, edition_name: str) -> 
     assert batch(used) > last
 
 
-def test_a_role_is_created_again(used: Connection) -> None:
+def test_numbers_grow_if_the_role_is_created_again(used: Connection) -> None:
     make = ("CREATE ROLE numbers_one", "GRANT ALL ON t TO numbers_one", "SET ROLE numbers_one",
             "SELECT feed_create('z', 't', 'now')")  # fmt: skip
     run(used, "DROP ROLE IF EXISTS numbers_one", *make)
@@ -91,7 +91,7 @@ def elsewhere(connection: Connection, ahead: int) -> int:
     return last
 
 
-def test_another_server_whose_clock_is_behind(used: Connection) -> None:
+def test_numbers_grow_if_the_clock_is_behind_that_of_the_former_server(used: Connection) -> None:
     """The clock of the other server was ahead by a day.
 
     Numbers of this server must be higher than the numbers given there.
@@ -101,7 +101,7 @@ def test_another_server_whose_clock_is_behind(used: Connection) -> None:
     assert batch(used) == last + JUMP + 1
 
 
-def test_another_server_whose_clock_is_ahead(used: Connection) -> None:
+def test_numbers_follow_the_clock_if_it_is_ahead_of_the_former_server(used: Connection) -> None:
     old = "UPDATE inorder_internal.feed_state SET batch_origin = '1/1', batch = batch - 86400000000"
     run(used, "SET session_replication_role = replica", old, "RESET session_replication_role")
     before = now()
@@ -117,7 +117,7 @@ def test_numbers_are_exact_in_json(used: Connection) -> None:
     assert state(used, TAKE.format("z")) == "54000"
 
 
-def test_a_batch_of_a_table_that_was_dropped(used: Connection) -> None:
+def test_a_batch_of_a_dropped_table_cannot_be_finished(used: Connection) -> None:
     run(used, "INSERT INTO t DEFAULT VALUES")
     number, token = one_row(used, TAKE.format("z"))
     run(used, "DROP TABLE t")
@@ -135,7 +135,7 @@ def test_unfinished_batches_keep_their_numbers(used: Connection) -> None:
 
 
 @pytest.mark.parametrize("form", ["plain", "custom"])
-def test_dump_and_restore(cluster: Cluster, used: Connection, tmp_path: Path, form: str) -> None:
+def test_numbers_grow_after_a_restore(cluster: Cluster, used: Connection, tmp_path: Path, form: str) -> None:
     """Since the dump, the other database has returned batches that are unknown here: new numbers are higher."""
     last = batch(used)
     with copied(cluster, used.info.dbname, cluster, "numbers_copy", form, tmp_path) as restored:

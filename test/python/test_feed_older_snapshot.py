@@ -61,7 +61,9 @@ def test_an_older_statement_permits_no_drop(fresh: Connection, other: Connection
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
-def test_a_position_newer_than_the_snapshot(fresh: Connection, other: Connection, level: str) -> None:
+def test_a_position_newer_than_the_snapshot_gets_an_empty_batch(
+    fresh: Connection, other: Connection, level: str
+) -> None:
     run(fresh, PARTS[0], PARTS[1], "SELECT feed_enable('t')")
     after = "reader_next_batch('t', '{}'::text::feed_position)"
     run(other, f"BEGIN ISOLATION LEVEL {level}", "SELECT count(*) FROM t")
@@ -107,7 +109,7 @@ def test_a_number_that_was_given_meanwhile_is_not_used_again(
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
 @pytest.mark.parametrize("changed", ["t", "t_1"])
-def test_a_guard_that_is_disabled_after_the_snapshot(
+def test_a_count_is_refused_if_the_guard_was_disabled_after_the_snapshot(
     fresh: Connection, other: Connection, changed: str, level: str
 ) -> None:
     """The snapshot shows that the guard is enabled, but the guard no longer checks the transaction's own statements."""

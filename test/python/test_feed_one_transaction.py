@@ -58,7 +58,7 @@ def made_again(fresh: Connection, other: Connection) -> None:
     other.prepare_threshold = fresh.prepare_threshold = None
 
 
-def test_a_change_after_a_read(fresh: Connection, other: Connection) -> None:
+def test_a_change_after_a_read_is_noticed(fresh: Connection, other: Connection) -> None:
     for name, (first, second) in CHANGES.items():
         run(fresh, *AGAIN, *TABLES, *FEEDS, ROWS, "BEGIN", *first, *READ)
         assert value(fresh, "SELECT exact_count('t')") == 20
@@ -68,7 +68,7 @@ def test_a_change_after_a_read(fresh: Connection, other: Connection) -> None:
             assert value(reader, "SELECT exact_count('t')") == value(reader, "SELECT count(*) FROM t") == 45, name
 
 
-def test_a_read_after_all_changes(fresh: Connection, other: Connection) -> None:
+def test_a_read_after_all_changes_stays_valid(fresh: Connection, other: Connection) -> None:
     for name, (first, second) in CHANGES.items():
         run(fresh, *AGAIN, *TABLES, *FEEDS, ROWS, "BEGIN", *first, *READ, "SAVEPOINT s", *second, "ROLLBACK TO s")
         run(fresh, "COMMIT", ROWS)
@@ -81,14 +81,14 @@ def test_a_read_after_all_changes(fresh: Connection, other: Connection) -> None:
         assert value(other, READ[0]) == 20, name
 
 
-def test_a_change_after_a_feed_was_created(fresh: Connection) -> None:
+def test_a_change_after_a_feed_was_created_is_noticed(fresh: Connection) -> None:
     run(fresh, "BEGIN", *TABLES, ROWS, "SELECT feed_create('f', 't', 'now'), exact_count_start('t')")
     run(fresh, *UNGUARDED, "COMMIT", ROWS)
     assert state(fresh, READ[0]) == GROUND
     assert value(fresh, "SELECT exact_count('t')") == 45
 
 
-def test_a_migration(fresh: Connection, other: Connection) -> None:
+def test_a_migration_can_create_change_and_enable_a_table(fresh: Connection, other: Connection) -> None:
     run(fresh, "BEGIN", *TABLES, ROWS, "SELECT feed_create('now', 't', 'now')", *FEEDS, ROWS, "COMMIT", ROWS)
     run(fresh, "SELECT feed_enable('t')", "ALTER TABLE t RENAME n TO m", "SELECT feed_enable('t')")
     assert value(other, "SELECT count(*) FROM feed_read('now', null::t)") == 60

@@ -223,7 +223,9 @@ def test_an_installer_dumps_and_restores_its_own_state(
         check_counts(connection)
 
 
-def test_another_schema(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
+def test_state_is_restored_if_the_extension_is_in_another_schema(
+    cluster: Cluster, young: Cluster, tmp_path: Path
+) -> None:
     with copy_of("template1", cluster, "elsewhere") as connection:
         spend_transactions(connection, 2000)  # use more transaction IDs than other tests use on the younger server
         create(connection, schema="In Order")

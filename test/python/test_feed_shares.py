@@ -245,7 +245,7 @@ def processed(db: Connection, rows: dict[int, list[Any]]) -> tuple[dict[str, lis
 
 
 @pytest.mark.parametrize("same_hashes", [True, False])
-def test_shares_after_a_restore(cluster: Cluster, tmp_path: Path, same_hashes: bool) -> None:
+def test_shares_keep_their_order_after_a_restore(cluster: Cluster, tmp_path: Path, same_hashes: bool) -> None:
     with copy_of("template1", cluster, "shares") as old:
         create(old)
         old.execute(TABLES["uuid"].format(COLUMNS.format("text")).encode())
@@ -267,7 +267,7 @@ def test_shares_after_a_restore(cluster: Cluster, tmp_path: Path, same_hashes: b
                 assert set(rows) < set(numbers) and all(number > 1 << 40 for number in set(numbers) - set(rows))
 
 
-def test_a_share_that_is_blocked_for_long(db: Connection) -> None:
+def test_a_blocked_share_does_not_delay_the_other_share(db: Connection) -> None:
     db.execute(TABLES["uuid"].format(COLUMNS.format("int")).encode())
     db.execute("SELECT feed_create('shared', 'shared', order_column => 'seq', partition_by => 'key', shares => 2)")
     keys = {value(db, "SELECT (hashint8extended(%s, 0) & 1)::int", n): n for n in range(9)}

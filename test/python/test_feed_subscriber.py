@@ -158,13 +158,13 @@ def switch_over(pair: Pair, edition: str, tables: str, writers: int, transaction
 
 @pytest.mark.parametrize("tables", [ALL, OWN], ids=["all tables", "own tables"])
 @pytest.mark.parametrize("edition", EDITIONS)
-def test_switch_over(pair: Pair, edition: str, tables: str) -> None:
+def test_no_row_is_lost_in_a_switch_over(pair: Pair, edition: str, tables: str) -> None:
     switch_over(pair, edition, tables, 4, 12)
 
 
 @pytest.mark.parametrize("tables", [ALL, OWN], ids=["all tables", "own tables"])
 @pytest.mark.parametrize("edition", EDITIONS)
-def test_switch_over_of_many_tables(pair: Pair, edition: str, tables: str) -> None:
+def test_no_row_is_lost_in_a_switch_over_with_many_writers(pair: Pair, edition: str, tables: str) -> None:
     switch_over(pair, edition, tables, 16, 40, "streaming = parallel, two_phase = true")
 
 
@@ -313,7 +313,9 @@ def subscribing_clone(pair: Pair) -> Iterator[Callable[[], Cluster]]:
 
 
 @pytest.mark.parametrize("edition", EDITIONS)
-def test_a_clone_becomes_a_subscriber(pair: Pair, edition: str, subscribing_clone: Callable[[], Cluster]) -> None:
+def test_feeds_continue_if_a_clone_becomes_a_subscriber(
+    pair: Pair, edition: str, subscribing_clone: Callable[[], Cluster]
+) -> None:
     world = world_of(pair.target)
     lane = Writer(world, 1)
     moved, still = both = Consumer("keys"), Consumer("numbers")

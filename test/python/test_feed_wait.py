@@ -93,7 +93,7 @@ def test_a_commit_ends_the_wait(
     assert woken.result(PATIENCE) >= 1
 
 
-def test_another_session_changes_the_table_during_the_wait(
+def test_the_table_can_be_changed_during_the_wait(
     writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor
 ) -> None:
     """A session that waits holds no lock on the table, so nobody waits for the session.
@@ -137,7 +137,7 @@ def test_a_cancel_ends_the_wait(
     assert value(reader, "SELECT 1") == 1
 
 
-def test_within_a_block_that_catches_errors(writer: Connection, reader: Connection) -> None:
+def test_an_error_of_a_wait_can_be_caught_by_a_block(writer: Connection, reader: Connection) -> None:
     reader.execute(
         """DO $$ BEGIN
             INSERT INTO waited (n) VALUES (1);
@@ -163,7 +163,9 @@ def test_a_wait_for_a_batch_ends_with_its_lease(writer: Connection, reader: Conn
     assert value(reader, "SELECT number FROM feed_take_batch('wait', 'other')") == batch
 
 
-def test_a_batch_that_another_worker_returns(writer: Connection, reader: Connection, aside: ThreadPoolExecutor) -> None:
+def test_a_batch_that_another_worker_returns_ends_the_wait(
+    writer: Connection, reader: Connection, aside: ThreadPoolExecutor
+) -> None:
     writer.execute("INSERT INTO waited (n) VALUES (1)")
     number, token = writer.execute("SELECT number, token FROM feed_take_batch('wait', 'w')").fetchall()[0]
     woken = until_true(lambda timeout: value(reader, f"SELECT feed_wait('wait', {timeout})") is True, aside)
@@ -181,7 +183,7 @@ OUT_OF_RANGE = [
 ]
 
 
-def test_a_timeout_out_of_range(waits: Waiting) -> None:
+def test_a_timeout_out_of_range_is_refused(waits: Waiting) -> None:
     """A wait lasts at most a second, so that its snapshot does not hold back VACUUM for long."""
     for timeout, code, text in OUT_OF_RANGE:
         with pytest.raises(psycopg.Error, match=text) as caught:
@@ -189,7 +191,7 @@ def test_a_timeout_out_of_range(waits: Waiting) -> None:
         assert caught.value.sqlstate == code
 
 
-def test_a_timeout_of_months_and_days(waits: Waiting) -> None:
+def test_a_timeout_of_months_and_days_may_be_zero(waits: Waiting) -> None:
     """The interval '1 month -30 days' equals zero, but added to a time it may give a later day."""
     assert not waits("'1 month -30 days'") and not waits("'30 days -1 month'")
 
@@ -203,7 +205,7 @@ def test_a_wait_needs_read_committed(reader: Connection, waits: Waiting, level: 
         reader.execute("ROLLBACK")
 
 
-def test_rights(writer: Connection, reader: Connection, waits: Waiting) -> None:
+def test_a_role_without_privileges_cannot_wait(writer: Connection, reader: Connection, waits: Waiting) -> None:
     writer.execute("CREATE ROLE waiter")
     writer.execute("INSERT INTO waited (n) VALUES (1)")
     reader.execute("SET ROLE waiter")

@@ -109,7 +109,7 @@ def test_a_lease_outlives_its_session(feed: Connection, other: Connection, reset
     assert feed.execute(shown).fetchall() == [("b", 1)]
 
 
-def test_a_lease_behind_a_pooler(feed: Connection, cluster: Cluster, shared_folder: Path) -> None:
+def test_a_lease_outlives_the_session_behind_a_pooler(feed: Connection, cluster: Cluster, shared_folder: Path) -> None:
     """The pooler assigns a session to each transaction, and resets it. A client gets another session each time."""
     insert(feed, 3)
     reset = "server_reset_query = DISCARD ALL\nserver_reset_query_always = 1\ndefault_pool_size = 2\n"
@@ -259,7 +259,7 @@ def test_a_clock_that_was_a_day_ahead_holds_no_batch(feed: Connection) -> None:
     assert one_row(feed, "SELECT number, tries FROM feed_take_batch('work', 'c', 2)") == (number, 1)
 
 
-def test_a_batch_that_is_taken_in_a_prepared_transaction(feed: Connection) -> None:
+def test_a_batch_can_be_taken_in_a_prepared_transaction(feed: Connection) -> None:
     insert(feed, 3)
     feed.execute("BEGIN")
     number, token = take(feed, "a")
@@ -267,7 +267,7 @@ def test_a_batch_that_is_taken_in_a_prepared_transaction(feed: Connection) -> No
     assert value(feed, FINISH, number, token) is True
 
 
-def test_no_lock_is_left(feed: Connection) -> None:
+def test_a_taken_batch_holds_no_lock(feed: Connection) -> None:
     insert(feed, 3)
     take(feed, "a")
     locks = "SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND (locktype IN ('advisory', 'object'))"

@@ -88,7 +88,7 @@ def test_columns_are_aligned_whatever_the_characters_of_names() -> None:
         assert len(places) == 1 and max(map(cells, lines)) <= width, lines
 
 
-def test_transactions_that_delay_rows(cluster: Cluster, feeds: Tail) -> None:
+def test_the_transaction_that_delays_rows_is_shown(cluster: Cluster, feeds: Tail) -> None:
     """The output has the oldest transaction, open or prepared, and the time for which it has delayed rows."""
     with connect(f"{cluster.dsn} dbname=tail") as writer:
         writer.execute("SET application_name = 'importer'")
@@ -109,7 +109,7 @@ def test_the_locks_are_read_once_for_a_table(fresh: Connection) -> None:
     assert len(looks) == 1 and looks[0].endswith("loops=1)"), plan
 
 
-def test_the_number_of_a_transaction_that_is_newer_than_the_snapshot(cluster: Cluster, fresh: Connection) -> None:
+def test_the_number_of_a_transaction_newer_than_the_snapshot_is_shown(cluster: Cluster, fresh: Connection) -> None:
     fresh.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
     fresh.execute("SELECT count(*) FROM events")
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as writer:
@@ -121,7 +121,7 @@ def test_the_number_of_a_transaction_that_is_newer_than_the_snapshot(cluster: Cl
     fresh.execute("ROLLBACK")
 
 
-def test_a_check_for_monitoring(feeds: Tail, fresh: Connection) -> None:
+def test_check_reports_feeds_that_are_behind_and_dead_batches(feeds: Tail, fresh: Connection) -> None:
     shown, without = (re.sub("[0-9]+|  +", " ", text) for text in (feeds("--check", "1h"), feeds()))  # without times
     assert shown == without
     fresh.execute("UPDATE inorder_internal.feed_state SET caught_up_at = now() - interval '90 seconds'")
@@ -148,7 +148,7 @@ def test_a_poll_without_rows_is_recorded_before_a_check_would_fail(feeds: Tail, 
     assert lag < 60
 
 
-def test_the_feeds_of_a_table_that_was_dropped(feeds: Tail, fresh: Connection) -> None:
+def test_feeds_of_a_dropped_table_are_shown_while_batches_are_unfinished(feeds: Tail, fresh: Connection) -> None:
     """Feeds with unfinished batches stay until feed_drop().
 
     Other feeds are not shown, even if their rows are not removed yet.
@@ -165,7 +165,7 @@ def test_the_feeds_of_a_table_that_was_dropped(feeds: Tail, fresh: Connection) -
     assert "there is no feed" in feeds("--check", "1h", "--out", "shown", code=3)
 
 
-def test_samples_for_prometheus(feeds: Tail) -> None:
+def test_each_gauge_has_samples_for_prometheus(feeds: Tail) -> None:
     lines = feeds("--format", "prometheus").splitlines()
     samples = {(m[1], m[2]): float(m[3]) for line in lines if (m := SAMPLE.fullmatch(line))}
     assert len(samples) == len([line for line in lines if not line.startswith("#")])
@@ -177,7 +177,7 @@ def test_samples_for_prometheus(feeds: Tail) -> None:
     assert "# TYPE inorder_feed_held_seconds gauge" in lines
 
 
-def test_a_file_that_is_replaced(feeds: Tail, fresh: Connection) -> None:
+def test_watch_replaces_the_output_file(feeds: Tail, fresh: Connection) -> None:
     path = feeds.folder / "inorder.prom"
     with feeds.started("--format", "prometheus", "--watch", "50ms", "--out", str(path)):
         wait_for(path.exists)
@@ -188,7 +188,7 @@ def test_a_file_that_is_replaced(feeds: Tail, fresh: Connection) -> None:
     assert [path.name for path in feeds.folder.iterdir()] == ["inorder.prom"]
 
 
-def test_no_feed_and_wrong_options(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
+def test_no_feed_is_reported_and_wrong_options_are_refused(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
     feeds = Tail(cluster, tmp_path, command="feeds")
     fresh.execute("SELECT feed_drop(name) FROM feeds")
     for form, lines in (("table", 1), ("json", 0), ("prometheus", 2 * len(GAUGES))):

@@ -173,7 +173,7 @@ def test_honest_roles_find_nothing_without_faults(place: World, mallory: Session
          "honest", 'feed "events" of role alice'),
     ],
 )  # fmt: skip
-def test_faults_that_honest_roles_notice(
+def test_honest_roles_notice_planted_faults(
     place: World, mallory: Session, break_it: str, mend_it: str, oracle: str, text: str
 ) -> None:
     place.admin.execute(break_it.encode())
@@ -182,7 +182,7 @@ def test_faults_that_honest_roles_notice(
     assert text in failed.get(oracle, "nothing"), failed
 
 
-def test_rows_that_come_twice(place: World, mallory: Session) -> None:
+def test_rows_that_come_twice_are_found(place: World, mallory: Session) -> None:
     honest = others(place)
     honest.turn(mallory)
     assert found(place) == {}
@@ -193,7 +193,7 @@ def test_rows_that_come_twice(place: World, mallory: Session) -> None:
     assert "twice ['" in found(place).get("feed", "nothing")
 
 
-def test_a_function_that_other_roles_run_in_a_query(place: World, mallory: Session) -> None:
+def test_a_hostile_function_run_by_another_role_is_found(place: World, mallory: Session) -> None:
     oracles = Oracles(place)
     honest = Honest(place, random.Random(1), oracles)
     session = honest.open("alice")
@@ -202,7 +202,7 @@ def test_a_function_that_other_roles_run_in_a_query(place: World, mallory: Sessi
     assert "mallory.evil(bigint) as alice" in found(place)["ran"]
 
 
-def test_a_function_that_only_the_extension_runs(place: World, mallory: Session) -> None:
+def test_only_functions_that_a_plain_query_also_runs_are_allowed(place: World, mallory: Session) -> None:
     oracles = Oracles(place)
     honest = Honest(place, random.Random(1), oracles)
     mallory.run("CREATE TABLE mallory.t (id uuid PRIMARY KEY, n int)")

@@ -63,7 +63,7 @@ def v7_ticks(high: Words) -> Words:
 
 @pytest.mark.parametrize("lag", [0, 30 * TICKS_PER_SECOND])
 @pytest.mark.parametrize("nodes", [1, 9, 1000])
-def test_version_1_is_what_was_asked_for(nodes: int, lag: int) -> None:
+def test_values_of_version_1_have_the_requested_nodes_and_times(nodes: int, lag: int) -> None:
     high, low = words(plan(nodes=nodes, lag=lag))
     assert len(np.unique(np.stack((high, low)), axis=1).T) == 100_000
     times = v1_times(high)
@@ -157,7 +157,7 @@ def test_version_4_is_random() -> None:
 
 
 @pytest.mark.parametrize(("kind", "version"), [("uuid-v1", 1), ("uuid-v7", 7), ("uuid-v4", 4)])
-def test_seeds_text_and_versions(kind: str, version: int) -> None:
+def test_equal_seeds_give_equal_values_of_the_requested_version(kind: str, version: int) -> None:
     arguments = (kind, "--count", "10k", *FIXED)
     done = tool(*arguments)
     assert done.returncode == 0 and done.stdout == tool(*arguments, "--seed", "1").stdout
@@ -290,6 +290,8 @@ def test_a_terminal_gets_text_only() -> None:
         (("--until", "5236-01-01", "--interval", "1000000d"), 0, 2**60),
     ],
 )
-def test_the_ends_of_the_range_of_version_1(arguments: tuple[str, ...], lowest: int, highest: int) -> None:
+def test_values_of_version_1_stay_within_the_range_of_times(
+    arguments: tuple[str, ...], lowest: int, highest: int
+) -> None:
     times = [value.time for value in generated("uuid-v1", "--count", "1000", *arguments)]
     assert lowest <= min(times) and max(times) < highest and times == sorted(times)

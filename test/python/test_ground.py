@@ -29,7 +29,7 @@ REWRITES = {
 
 @pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
 @pytest.mark.parametrize("rewrite", REWRITES)
-def test_a_snapshot_older_than_the_files(place: Place, rewrite: str, isolation: str) -> None:
+def test_a_snapshot_older_than_the_files_is_refused(place: Place, rewrite: str, isolation: str) -> None:
     """The snapshot would see no rows, or only some, in the new file. A new transaction sees all rows."""
     owner, reader = place.make(PLAIN), place.session()
     run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
@@ -63,7 +63,7 @@ PARTITION_CHANGES = {
 
 
 @pytest.mark.parametrize("change", PARTITION_CHANGES)
-def test_a_snapshot_older_than_the_partitions(place: Place, change: str) -> None:
+def test_a_snapshot_older_than_the_partitions_is_refused(place: Place, change: str) -> None:
     owner, reader = place.make(*PARTS), place.session()
     run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
     run(owner, *PARTITION_CHANGES[change])
@@ -74,7 +74,7 @@ def test_a_snapshot_older_than_the_partitions(place: Place, change: str) -> None
 
 
 @pytest.mark.parametrize("detached", [(), ("ALTER TABLE t DETACH PARTITION t_2",)], ids=["more", "as many"])
-def test_a_snapshot_older_than_a_partition_that_was_a_table(place: Place, detached: tuple[str, ...]) -> None:
+def test_a_snapshot_older_than_an_attached_partition_is_refused(place: Place, detached: tuple[str, ...]) -> None:
     owner, reader = place.make(*PARTS, "CREATE TABLE t_5 (LIKE t INCLUDING DEFAULTS)"), place.session()
     run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
     run(owner, "ALTER TABLE t ATTACH PARTITION t_5 FOR VALUES IN (5)", *detached)
@@ -115,7 +115,7 @@ def test_a_transaction_reads_a_table_that_it_has_rewritten(place: Place, isolati
     "change", ["ALTER note TYPE bigint", "ADD more float DEFAULT random()", "ADD more int", "DROP note"]
 )
 @pytest.mark.parametrize("read", READS)
-def test_a_read_that_waited_for_a_rewrite(place: Place, read: str, change: str) -> None:
+def test_a_read_that_waited_for_a_rewrite_loses_no_row(place: Place, read: str, change: str) -> None:
     owner, reader = place.make(PLAIN), place.session()
     run(reader, "SELECT (null::t).n")  # otherwise the read would wait to look up the type
     run(owner, "BEGIN", f"ALTER TABLE t {change}")
@@ -140,7 +140,7 @@ OFF = {
 
 @pytest.mark.parametrize("way", OFF)
 @pytest.mark.parametrize("leaf", ["t_1", "t_3_4", "t_3", "ONLY t_3"])
-def test_a_partition_without_its_guard(place: Place, leaf: str, way: str) -> None:
+def test_a_partition_without_its_guard_is_refused(place: Place, leaf: str, way: str) -> None:
     owner = place.make(*PARTS)
     run(owner, *(statement.format(leaf=leaf) for statement in OFF[way]))
     for session in (owner, place.session()):
@@ -152,7 +152,7 @@ def test_a_partition_without_its_guard(place: Place, leaf: str, way: str) -> Non
 
 
 @pytest.mark.parametrize(("tables", "leaf"), [((PLAIN,), "t"), (PARTS, "t"), (PARTS, "t_3_4")], ids=str)
-def test_a_guard_that_was_disabled_for_a_while(place: Place, tables: tuple[str, ...], leaf: str) -> None:
+def test_reads_fail_after_the_guard_was_disabled_for_a_while(place: Place, tables: tuple[str, ...], leaf: str) -> None:
     """One transaction disables the guard, inserts a row with an old number, and restores the guard.
 
     No read may skip the row silently.
@@ -204,7 +204,7 @@ def test_enabling_again_a_table_that_was_always_guarded(place: Place) -> None:
 
 
 @pytest.mark.parametrize(("tables", "leaf"), [((PLAIN,), "t"), (PARTS, "t"), (PARTS, "t_3_4")], ids=str)
-def test_a_trigger_that_fires_after_the_guard(place: Place, tables: tuple[str, ...], leaf: str) -> None:
+def test_a_trigger_that_fires_after_the_guard_is_refused(place: Place, tables: tuple[str, ...], leaf: str) -> None:
     owner = place.make(*tables)
     run(owner, "CREATE FUNCTION old() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN new.id := public.uuid_xact_floor(5); "
         "RETURN new; END'", f"CREATE TRIGGER zzz BEFORE INSERT ON {leaf} FOR EACH ROW EXECUTE FUNCTION old()",
@@ -230,13 +230,13 @@ GENERATED = (
         "coalesce(xact_id_generated(), 0)", "xact_id_generated()::int", "(ARRAY[xact_id_generated()])[1]",
     ],
 )  # fmt: skip
-def test_another_generation_expression(place: Place, expression: str) -> None:
+def test_another_generation_expression_is_refused(place: Place, expression: str) -> None:
     owner = place.session()
     run(owner, GENERATED[0].format(expression), GENERATED[1])
     assert state(owner, "SELECT feed_enable('t')", "42703") == "42703"
 
 
-def test_the_base_of_a_generation_expression(place: Place) -> None:
+def test_the_base_is_read_from_a_generation_expression(place: Place) -> None:
     owner = place.session()
     run(owner, GENERATED[0].format("xact_id_generated(10)"), GENERATED[1], "SELECT feed_enable('t')")
     query = "SELECT base FROM inorder_internal.feed_table WHERE relation = 't'::regclass"
@@ -244,7 +244,7 @@ def test_the_base_of_a_generation_expression(place: Place) -> None:
 
 
 @pytest.mark.parametrize("expression", ["xact_id_generated() - 1000", "xact_id_generated(1000)"])
-def test_a_partition_with_another_expression(place: Place, expression: str) -> None:
+def test_a_partition_with_another_expression_is_refused(place: Place, expression: str) -> None:
     owner = place.session()
     run(
         owner,
@@ -300,7 +300,7 @@ MANY = "INSERT INTO t (a, b) SELECT i % 10, i / 10 FROM generate_series(0, 99) A
     ],
     ids=str,
 )  # fmt: skip
-def test_the_key_changes_inside_a_transaction(place: Place, change: tuple[str, ...]) -> None:
+def test_reads_fail_if_the_key_changes_inside_a_transaction(place: Place, change: tuple[str, ...]) -> None:
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't')", MANY)
     first = numbers(owner, "SELECT n FROM feed_read('f', null::t, 37)")
@@ -314,7 +314,7 @@ def test_the_key_changes_inside_a_transaction(place: Place, change: tuple[str, .
     assert len(set(numbers(owner))) == 100
 
 
-def test_the_key_changes_between_transactions(place: Place) -> None:
+def test_reads_continue_if_the_key_changes_between_transactions(place: Place) -> None:
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't')", MANY)
     assert len(numbers(owner)) == 100
@@ -323,7 +323,7 @@ def test_the_key_changes_between_transactions(place: Place) -> None:
     assert [len(numbers(owner, "SELECT n FROM feed_read('f', null::t, 4)")) for _ in range(4)] == [4, 4, 1, 0]
 
 
-def test_the_key_gets_shorter(place: Place) -> None:
+def test_reads_fail_until_a_shorter_key_is_enabled(place: Place) -> None:
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't'), exact_count_start('t')")
     run(owner, "INSERT INTO t VALUES (1, 1), (2, 1)", "ALTER TABLE t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (a)")
@@ -335,7 +335,7 @@ KINDS = ["regclass", "money", "int[]", "timetz", *(["public.uuid_v1"] if TESTED 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_key_that_a_position_cannot_contain(place: Place, kind: str) -> None:
+def test_a_transaction_is_not_divided_if_a_position_cannot_contain_its_key(place: Place, kind: str) -> None:
     owner = place.session()
     values = {
         "regclass": "oid::regclass FROM pg_class LIMIT 20", "money": "i::money FROM generate_series(-9, 10) AS i",
@@ -354,7 +354,7 @@ def test_a_key_that_a_position_cannot_contain(place: Place, kind: str) -> None:
 
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
 @pytest.mark.parametrize("read", ["start", "batch after", "rows"])
-def test_a_table_that_nobody_enabled(place: Place, tables: tuple[str, ...], read: str) -> None:
+def test_reads_fail_unless_the_table_is_enabled(place: Place, tables: tuple[str, ...], read: str) -> None:
     owner = place.session()
     run(owner, *tables, ROWS, "CREATE TABLE kept (p feed_position, b feed_batch)")
     run(owner, "INSERT INTO kept VALUES ('(1,{},,,,,)', '(1,\"{[0,9)}\",,,,,,,)')")
@@ -371,7 +371,7 @@ def old_row(owner: Connection, table: str, leaf: str) -> None:
 
 
 @pytest.mark.parametrize("read", ["batch rows", "rows"])
-def test_a_partition_comes_between_two_reads_of_a_batch(place: Place, read: str) -> None:
+def test_an_added_partition_with_rows_of_the_batch_is_noticed(place: Place, read: str) -> None:
     """A new partition that has rows of the batch's transactions would change the batch.
 
     Other partitions do not matter.
@@ -414,7 +414,7 @@ def test_a_partition_is_changed_while_detached_between_two_reads_of_a_batch(plac
         ),
     ],
 )  # fmt: skip
-def test_the_index_is_gone(place: Place, change: str, mend: str) -> None:
+def test_reads_fail_without_the_index(place: Place, change: str, mend: str) -> None:
     """Reads fail, because without the index each of them would scan the whole table."""
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't'), exact_count_start('t')", MANY)
@@ -426,7 +426,7 @@ def test_the_index_is_gone(place: Place, change: str, mend: str) -> None:
     assert len(numbers(owner)) == 100
 
 
-def test_reading_while_partitions_come_and_go(place: Place) -> None:
+def test_no_row_is_lost_while_partitions_come_and_go(place: Place) -> None:
     owner, reader, other = place.make(*PARTS), place.session(), place.session()
     stop = False
 
@@ -456,7 +456,7 @@ def test_reading_while_partitions_come_and_go(place: Place) -> None:
 
 
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
-def test_a_partition_that_is_being_detached(place: Place, isolation: str) -> None:
+def test_a_partition_that_is_being_detached_belongs_to_older_snapshots(place: Place, isolation: str) -> None:
     owner, reader, blocker = place.make(*PARTS), place.session(), place.session()
     run(blocker, "BEGIN", "SELECT FROM t")
     run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
@@ -502,7 +502,7 @@ VERSIONS = """
 
 
 @pytest.mark.skipif(TESTED == "sql", reason="the SQL edition has that query")
-def test_versions_of_a_guard_are_those_that_a_query_finds(place: Place) -> None:
+def test_stored_versions_of_a_guard_agree_with_a_query(place: Place) -> None:
     """The stored versions are compared with versions from a query, for an ended transaction and an open transaction."""
     owner = place.make(PLAIN)
     different = []

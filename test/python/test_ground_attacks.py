@@ -71,7 +71,7 @@ def test_a_change_by_the_same_transaction_causes_no_error(place: Place, change: 
     run(owner, "COMMIT")
 
 
-def test_a_table_created_in_the_same_transaction(place: Place) -> None:
+def test_a_table_created_in_the_same_transaction_can_be_read(place: Place) -> None:
     owner = place.session()
     run(owner, "BEGIN", PLAIN, "SELECT feed_create('f', 't'), exact_count_start('t')", "INSERT INTO t (n) VALUES (1)")
     run(owner, "ALTER TABLE t ALTER note TYPE bigint")
@@ -80,7 +80,7 @@ def test_a_table_created_in_the_same_transaction(place: Place) -> None:
     assert numbers(owner) == [1]
 
 
-def test_a_count_before_a_rewrite_in_the_same_transaction(place: Place) -> None:
+def test_a_count_with_a_snapshot_from_before_a_rewrite_is_refused(place: Place) -> None:
     owner = place.make(PLAIN)
     run(owner, "BEGIN", "DECLARE c CURSOR FOR SELECT exact_count('t')", "ALTER TABLE t ALTER note TYPE bigint")
     assert state(owner, "FETCH c") == SNAPSHOT
@@ -98,7 +98,9 @@ NAMES = ("zz_inorder_h", "zz_inorder_u", "zz_inorder_update_2", "zzz", "zz_inord
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("tables", "leaf"), [((PLAIN,), "t"), (PARTS, "t"), (PARTS, "t_3_4")], ids=str)
-def test_a_later_trigger_for_a_while(place: Place, tables: tuple[str, ...], leaf: str, name: str) -> None:
+def test_the_guard_refuses_rows_while_a_later_trigger_exists(
+    place: Place, tables: tuple[str, ...], leaf: str, name: str
+) -> None:
     """The trigger leaves no trace after it is dropped. Therefore the guard refuses rows while the trigger exists."""
     owner = place.make(*tables)
     run(
@@ -113,7 +115,7 @@ def test_a_later_trigger_for_a_while(place: Place, tables: tuple[str, ...], leaf
     assert numbers(owner) == [1, 2, 3, 4]
 
 
-def test_a_later_trigger_for_updates_only(place: Place) -> None:
+def test_a_later_trigger_for_updates_alone_is_refused(place: Place) -> None:
     owner = place.make(PLAIN)
     run(
         owner, "CREATE FUNCTION same() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'",
@@ -137,7 +139,7 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("way", BY_HAND)
-def test_a_guard_that_its_owner_made(place: Place, way: str) -> None:
+def test_a_guard_created_by_the_owner_is_not_accepted(place: Place, way: str) -> None:
     table, guard = BY_HAND[way]
     owner = place.make(table)
     run(
@@ -148,7 +150,7 @@ def test_a_guard_that_its_owner_made(place: Place, way: str) -> None:
     run(owner, "ROLLBACK")
 
 
-def test_a_later_trigger_that_changes_no_key(place: Place) -> None:
+def test_later_triggers_that_cannot_change_a_key_are_accepted(place: Place) -> None:
     owner = place.make(PLAIN)
     run(
         owner, "CREATE FUNCTION same() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN coalesce(new, old); END'",
@@ -203,7 +205,7 @@ def test_a_number_is_stored_for_the_guard_of_its_snapshot(place: Place) -> None:
 
 
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
-def test_a_proof_that_is_newer_than_the_snapshot(place: Place, tables: tuple[str, ...]) -> None:
+def test_a_proof_newer_than_the_snapshot_hides_no_forged_row(place: Place, tables: tuple[str, ...]) -> None:
     owner, keeper, reader = place.make(*tables), place.session(), place.session()
     assert numbers(owner) == [1, 2, 3, 4]
     run(owner, "INSERT INTO t (n) VALUES (3)")
@@ -265,7 +267,7 @@ def test_a_brin_index_gives_no_order(place: Place, opclass: str) -> None:
     assert state(owner, READS["read"]) == GROUND
 
 
-def test_a_schema_is_renamed(place: Place) -> None:
+def test_a_position_has_the_new_name_of_a_renamed_schema(place: Place) -> None:
     """A restore finds a table by its name in the position.
 
     The position must have the table's present name, not the name at the last check.
@@ -349,7 +351,7 @@ def test_a_session_forgets_tables_that_were_dropped(place: Place) -> None:
     assert value(owner, contexts) in (1, 2)
 
 
-def test_a_table_is_dropped_while_it_is_read(place: Place) -> None:
+def test_a_table_dropped_by_its_own_reader_is_an_error(place: Place) -> None:
     owner = place.make(PLAIN)
     run(
         owner, f"CREATE TABLE other {PLAIN.removeprefix('CREATE TABLE t')}", "SELECT exact_count_start('other')",
@@ -363,7 +365,7 @@ def test_a_table_is_dropped_while_it_is_read(place: Place) -> None:
     assert numbers(owner) == [1, 2, 3, 4]
 
 
-def test_a_guard_that_is_dropped_while_the_proof_is_made(place: Place) -> None:
+def test_a_guard_disabled_during_the_proof_is_noticed(place: Place) -> None:
     reader, owner = place.make(*PARTS), place.session()
     assert value(reader, READS["count"]) == 4
     run(owner, f"CREATE SCHEMA {place.schema}_2", f"DROP SCHEMA {place.schema}_2")  # this invalidates all proofs

@@ -82,7 +82,7 @@ def test_a_command_that_expects_rows_ends_without_rows(lied: Lied, command: str,
     assert liar.told and done.returncode == 1 and b"Traceback" not in done.stderr, done
 
 
-def test_text_that_is_not_utf8(lied: Lied) -> None:
+def test_text_that_is_not_utf8_gives_one_sentence(lied: Lied) -> None:
     """The name of the schema has a byte that is not UTF-8, as in a database with the encoding SQL_ASCII."""
     done = lied.run("count show events", OneLie(b"D", "latin", b"public"))
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"inorder: text that is not UTF-8: b'\\xe4'\n")

@@ -57,7 +57,9 @@ def facts(**changes: object) -> Offer:
         ({"version_number": 140002, "version": "14.2"}, None, (C, "PostgreSQL 14.2; inorder needs 15 to 19")),
     ],
 )
-def test_the_best_edition(changes: dict[str, object], best: str | None, wrong: tuple[str, str] | None) -> None:
+def test_the_best_possible_edition_is_chosen(
+    changes: dict[str, object], best: str | None, wrong: tuple[str, str] | None
+) -> None:
     offer = facts(**changes)
     assert offer.best() == best
     if wrong is not None:
@@ -82,7 +84,7 @@ def test_the_best_edition(changes: dict[str, object], best: str | None, wrong: t
         (("--edition", "d"), "'d' is not one of 'c', 'sql'"),
     ],
 )
-def test_options_that_do_not_go_together(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+def test_options_that_exclude_each_other_are_refused(tmp_path: Path, options: tuple[str, ...], message: str) -> None:
     assert message in inorder("install", *options, "--dsn", "host=/nowhere", folder=tmp_path).stderr
 
 
@@ -202,7 +204,7 @@ INSERTS = tuple(f"INSERT INTO public.{name} (n) VALUES (1)" for name in ("events
 
 @pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
-def test_columns_keep_their_values(tool: Tool, empty: Connection, edition: str) -> None:
+def test_columns_keep_their_values_when_the_edition_is_removed(tool: Tool, empty: Connection, edition: str) -> None:
     tool.install("--edition", edition)
     run(empty, "SET ROLE edition_owner", *WITH_VALUES, *INSERTS)
     drop = "DROP EXTENSION inorder" if edition == C else "DROP FUNCTION inorder.xact_id(bigint)"
@@ -372,7 +374,7 @@ def test_the_sql_edition_has_no_feed_read(tool: Tool, empty: Connection) -> None
 
 
 @pytest.mark.server
-def test_upgrades(tool: Tool, owners: Tool, installed: Connection) -> None:
+def test_upgrade_and_install_name_each_other_where_needed(tool: Tool, owners: Tool, installed: Connection) -> None:
     assert "HINT: Run inorder install." in tool.upgrade(code=2)
     assert "is already installed" in owners.upgrade()
     version = (

@@ -28,7 +28,7 @@ GENERATORS = ("uuid_v7_nextval()", "uuid_xact_nextval()", "uuid_time_nextval()",
               "uuid_after_random_nextval()")  # fmt: skip
 
 
-def test_v7_survives_a_clock_that_steps_back(connection: Connection) -> None:
+def test_v7_stays_in_order_if_the_clock_steps_back(connection: Connection) -> None:
     readings = [(1_000_000, 0), (1_000_000, 0), (996_400, 0), (996_400, 500), (1_000_000, 1_000), (1_000_001, 0)]
     keys = [UUID(str(value(connection, "SELECT test_v7(%s, %s)", *reading))) for reading in readings]
     assert keys == sorted(keys) and len(set(keys)) == len(keys)
@@ -36,7 +36,7 @@ def test_v7_survives_a_clock_that_steps_back(connection: Connection) -> None:
     assert value(connection, "SELECT extract(epoch FROM uuid_v7_time(%s))::float8", keys[-1]) == 1_000_001.0
 
 
-def test_v7_with_a_clock_that_stands_still(connection: Connection) -> None:
+def test_v7_stays_in_order_if_the_clock_stands_still(connection: Connection) -> None:
     row = connection.execute(
         "SELECT count(*) FILTER (WHERE id <= before), max(extract(epoch FROM uuid_v7_time(id)))::float8 "
         "FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before "
@@ -171,7 +171,7 @@ def test_the_servers_own_reader_agrees(connection: Connection, cluster: Cluster)
 
 
 @pytest.mark.parametrize("name", ["bigint", "v7", "xact"])
-def test_leaf_density_of_ordered_keys_from_many_sessions(
+def test_ordered_keys_from_many_sessions_fill_leaf_pages(
     cluster: Cluster, without_lab: Connection, tmp_path: Path, name: str
 ) -> None:
     connection = without_lab
@@ -188,7 +188,7 @@ def test_leaf_density_of_ordered_keys_from_many_sessions(
     assert grown * 85 <= read_sizes(connection, kind)["index_bytes"] * 90
 
 
-def test_a_standby_reads_keys_and_makes_none_of_a_transaction(server: Installation) -> None:
+def test_a_standby_reads_keys_and_generates_none_that_need_a_transaction(server: Installation) -> None:
     """On a standby, functions that need a transaction ID fail with an SQLSTATE.
 
     Other generators, and functions that read keys, work.

@@ -89,7 +89,7 @@ A, B = Written("A", 1, ["1"], 6, True), Written("B", 2, ["2"], 3, True, clock=2)
         ([Polled(7, 8, ("1",), 9), Polled(9, 10, ("2",))], Judgement(stalled=(Stall("2", (), 7),))),
     ],
 )
-def test_the_judgement_of_polls(polls: list[Polled], expected: Judgement) -> None:
+def test_polls_are_judged_as_lost_twice_or_stalled(polls: list[Polled], expected: Judgement) -> None:
     assert judge(History(transactions=[A, B], polls=polls)) == expected
 
 
@@ -238,7 +238,7 @@ def test_no_schedule_finds_a_fault_in_a_correct_reader(target: Target, name: str
         assert {fault for case in CASES for fault in run_case(arena, case).failures} == FAULTLESS[name]
 
 
-def test_the_reader_on_the_page_is_right(target: Target) -> None:
+def test_the_reader_on_the_page_shows_no_fault(target: Target) -> None:
     (block,) = re.findall(r"```toml\n(.*?)```", text("docs/check.md"), re.S)
     (way,) = ways_in(block).values()
     assert [outcome(target, way, case, 10).failures for case in ("overlap", "killed reader")] == [{}, {}]
@@ -334,7 +334,7 @@ with psycopg.connect("", autocommit=True) as connection:
 """
 
 
-def test_a_program_is_told_when_to_poll(target: Target, tmp_path: Path) -> None:
+def test_a_program_polls_when_it_is_told(target: Target, tmp_path: Path) -> None:
     (tmp_path / "reader.py").write_text(PROGRAM)
     way = Way("program", "program", program=shlex.join([sys.executable, str(tmp_path / "reader.py")]))
     assert "lost" in outcome(target, way, "overlap").failures
@@ -469,7 +469,7 @@ def test_a_statement_that_cannot_be_a_poll_is_named(cluster: Cluster, statement:
         (b"[mine]\npoll = 'SELECT now()'", "HINT: Use :now"),
     ],
 )
-def test_a_file_of_readers_that_cannot_be_used(
+def test_the_error_names_what_is_wrong_in_a_file_of_readers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -490,7 +490,7 @@ def test_a_file_of_readers_that_cannot_be_used(
         (f'sh -c \'printf "%{100_000}s\\n" | tr " " [; cat\'', "neither a key nor the end of a poll: [["),
     ],
 )
-def test_a_program_that_is_no_reader(command: str, message: str) -> None:
+def test_a_program_that_is_no_reader_is_an_error(command: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)), closing(Program(command, {})) as reader:
         for _ in range(2):  # the pipe may accept the first poll while the program is ending
             reader.begin(0, "2001-01-01 00:00:00+00", kill=False)

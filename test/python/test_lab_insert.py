@@ -153,7 +153,7 @@ def check_random_inserts(run: Measured, has_io_counters: bool) -> None:
 
 @pytest.mark.server
 @pytest.mark.usefixtures("on_a_disk")
-def test_fill_and_measure(server: Installation) -> None:
+def test_filled_tables_give_the_expected_figures(server: Installation) -> None:
     with Cluster(server) as cluster:
         experiment = experiment_on(cluster, PLAN)
         filled = dict(zip(PLAN.kinds, experiment.tables.fill(ROWS), strict=True))
@@ -216,7 +216,9 @@ def test_a_limit_of_wal_causes_checkpoints(server: Installation) -> None:
 
 
 @pytest.mark.server
-def test_kinds_of_index_on_a_tablespace(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_each_kind_of_index_is_built_on_the_tablespace(
+    server: Installation, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     with tempfile.TemporaryDirectory(dir=temporary_folder(service_account())) as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -317,7 +319,7 @@ def test_the_forerunners_have_their_prefixes(server: Installation) -> None:
 
 
 @pytest.mark.server
-def test_keys_of_uuid_ossp(server: Installation) -> None:
+def test_keys_of_uuid_ossp_are_distinct_and_have_no_hyphens(server: Installation) -> None:
     if not server.has_extension("uuid-ossp"):
         pytest.skip("the server has no uuid-ossp")
     with Cluster(server) as cluster:

@@ -217,7 +217,7 @@ def test_each_refusal_is_one_sentence(shop: str, table: str, changes: dict[str, 
 
 
 @pytest.mark.server
-def test_without_the_right_to_read_it(shop: str) -> None:
+def test_a_table_that_the_role_may_not_read_is_refused(shop: str) -> None:
     with pytest.raises(InputError, match=r'the role "shop_reader" has no SELECT privilege on shop\.texts'):
         plan_of(f"{shop} user=shop_reader", "shop.texts")
     with pytest.raises(InputError, match=r"privilege on shop.*HINT: b") as raised:
@@ -418,7 +418,9 @@ def test_a_superuser_measures_no_like_table_on_the_users_own_server(shop: str, u
 
 
 @pytest.mark.server
-def test_a_run_from_start_to_end(shop: str, tmp_path: Path, server: Installation, shared_folder: Path) -> None:
+def test_figures_of_a_run_add_up_and_agree_with_the_model(
+    shop: str, tmp_path: Path, server: Installation, shared_folder: Path
+) -> None:
     words = ("--like", ORDERS, "--source", shop, "--rows", "20k", "--transactions", "2k", "--rounds", "2", "--mix",
              "insert=3,update=1", "--clients", "2", "--memory", "32MB")  # fmt: skip
     done = inorder("lab", "run", "insert", *words, folder=tmp_path, server=server, temporary=shared_folder)
@@ -460,7 +462,9 @@ def test_a_run_is_resumed(shop: str, lab_run: LabRun, tmp_path: Path, server: In
 
 
 @pytest.mark.server
-def test_on_the_users_own_server(shop: str, tmp_path: Path, users: Cluster, server: Installation) -> None:
+def test_nothing_is_left_on_the_users_own_server(
+    shop: str, tmp_path: Path, users: Cluster, server: Installation
+) -> None:
     with connect(users.dsn) as session:
         session.execute("CREATE ROLE measures LOGIN; GRANT CREATE ON DATABASE postgres TO measures;"
                         "GRANT USAGE ON SCHEMA elsewhere TO measures")  # fmt: skip

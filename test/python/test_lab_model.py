@@ -58,14 +58,14 @@ def simulated_fill(inserts: int, block: int, capacity: int) -> float:
 
 
 @pytest.mark.parametrize("block", [1, 64, 256, 1024, 8192, 0])
-def test_the_predicted_fill_of_leaf_pages(block: int) -> None:
+def test_the_predicted_fill_of_leaf_pages_agrees_with_a_simulation(block: int) -> None:
     capacity = leaf_capacity("sequence")
     expected = leaf_fill("sequence", block) if block else leaf_fill("random")
     assert simulated_fill(140_000, block, capacity) == pytest.approx(expected, rel=0.08)
 
 
 @pytest.mark.parametrize(("pages", "inserts"), [(10, 5), (1000, 300), (1000, 3000)])
-def test_distinct_pages(pages: int, inserts: int) -> None:
+def test_the_predicted_number_of_distinct_pages_agrees_with_a_simulation(pages: int, inserts: int) -> None:
     generator = random.Random(1)
     page_counts = [len({generator.randrange(pages) for _ in range(inserts)}) for _ in range(100)]
     assert sum(page_counts) / 100 == pytest.approx(distinct(pages, inserts), rel=0.03)
@@ -151,7 +151,7 @@ def compared(result: Result) -> list[Section]:
     return model_sections(result, InsertExperiment.plan_in(result))
 
 
-def test_model_against_measurement() -> None:
+def test_the_model_is_compared_with_the_measurement() -> None:
     (section,) = compared(a_result(images=10_000.0))
     assert section.title == "Model against measurement, 1,000,000 rows"
     bigint, random_keys = section.of_columns(lambda column: column.terminal).shown()

@@ -29,7 +29,7 @@ def keys_in(files: tuple[Path, Path], kind: str) -> list[tuple[int, ...]]:
 
 
 @pytest.mark.server
-def test_late_rows_and_blocks_of_each_kind(server: Installation) -> None:
+def test_late_rows_touch_more_blocks_and_write_more_wal(server: Installation) -> None:
     with Cluster(server) as cluster:
         experiment = NodesExperiment(PLAN, ThrowAway(cluster), Progress())
         experiment.prepare()

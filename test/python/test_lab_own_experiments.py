@@ -39,7 +39,9 @@ from world.sql import value
 
 
 @pytest.mark.server
-def test_writers(tmp_path: Path, users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writers_without_the_extension_leaves_out_its_forms(
+    tmp_path: Path, users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = ("--clients", "2", "--seconds", "1")
     monkeypatch.setattr(WritersExperiment, "load", lambda _self, clients: Load(clients, 1, transactions=5))
     with OwnServer(users.dsn, server) as own_server:
@@ -57,7 +59,9 @@ def test_writers(tmp_path: Path, users: Cluster, server: Installation, monkeypat
 
 
 @pytest.mark.server
-def test_mixed(tmp_path: Path, users: Cluster, server: Installation) -> None:
+def test_mixed_without_privileges_measures_random_keys_without_wal(
+    tmp_path: Path, users: Cluster, server: Installation
+) -> None:
     options = ("--rows", "2k", "--more", "400", "--clients", "2")
     result, _ = run_there(tmp_path, server, users.dsn, "mixed", *options)
     assert Counter(run.step for run in result.runs) == dict.fromkeys(STEPS_OF_MIXED, len(MixedPlan().kinds))
@@ -70,7 +74,9 @@ def test_mixed(tmp_path: Path, users: Cluster, server: Installation) -> None:
 
 
 @pytest.mark.server
-def test_reuse(tmp_path: Path, users: Cluster, server: Installation) -> None:
+def test_reuse_without_the_extension_measures_bigint_and_random_keys(
+    tmp_path: Path, users: Cluster, server: Installation
+) -> None:
     options = ("--rows", "20k", "--turns", "3", "--pace", "10ms")
     result, _ = run_there(tmp_path, server, users.dsn, "reuse", "--keys", "v7,sequence,bigint", *options)
     assert len(result.runs) == 6 and all(run.metrics["wal_bytes"] > 0 for run in result.runs)
@@ -81,7 +87,7 @@ def test_reuse(tmp_path: Path, users: Cluster, server: Installation) -> None:
 
 
 @pytest.mark.server
-def test_readers_beside_an_open_transaction(
+def test_rows_held_back_beside_an_open_transaction_are_not_lost(
     users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that the horizon reader holds back are not lost. They come in the next round, and are not counted there.
@@ -120,7 +126,9 @@ def measured(bench: ReaderExperiment, seed: int) -> dict[str, Metrics]:
 
 
 @pytest.mark.server
-def test_readers_without_the_extension(tmp_path: Path, users: Cluster, server: Installation) -> None:
+def test_reader_without_the_extension_polls_by_id_and_time(
+    tmp_path: Path, users: Cluster, server: Installation
+) -> None:
     result, message = run_there(tmp_path, server, plain(users), "reader", "--writers", "4", "--seconds", "1")
     assert [run.kind for run in result.runs] == ["id", "created"] and traces(users.dsn + " dbname=bare") == []
     assert all(run.metrics["committed"] > 0 for run in result.runs) and "by two clocks" in message
@@ -148,7 +156,7 @@ def feeds(dsn: str) -> list[object]:
 
 
 @pytest.mark.server
-def test_uuid_v1(tmp_path: Path, users: Cluster, server: Installation) -> None:
+def test_uuid_v1_needs_the_extension_and_disk_space(tmp_path: Path, users: Cluster, server: Installation) -> None:
     result, _ = run_there(tmp_path, server, users.dsn, "uuid-v1", "--rows", "2k")
     assert len(result.runs) == len(LIFE) * len(UUID_V1_KINDS) and traces(users.dsn) == []
     assert all(run.metrics["wal_records"] > 0 for run in result.select("copy_from"))
@@ -159,7 +167,9 @@ def test_uuid_v1(tmp_path: Path, users: Cluster, server: Installation) -> None:
 
 
 @pytest.mark.server
-def test_generators(tmp_path: Path, users: Cluster, server: Installation) -> None:
+def test_generators_without_the_extension_leaves_out_its_functions(
+    tmp_path: Path, users: Cluster, server: Installation
+) -> None:
     options = ("--values", "2k", "--rows", "1k")
     result, message = run_there(tmp_path, server, users.dsn, "generators", *options)
     assert {run.kind for run in result.select("call")} >= {FLOOR, *INSERTS} and traces(users.dsn) == []

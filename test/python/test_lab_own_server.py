@@ -87,7 +87,9 @@ def test_experiments_that_can_use_the_users_server_have_the_option_dsn() -> None
 
 
 @pytest.mark.server
-def test_a_run_with_all_rights(tmp_path: Path, users: Cluster, server: Installation) -> None:
+def test_a_run_with_all_privileges_has_all_figures_of_a_session(
+    tmp_path: Path, users: Cluster, server: Installation
+) -> None:
     for name, *options in (
         ("insert", "--rows", "1k", "--inserts", "200", "--clients", "2", "--keys", "bigint,v7,sequence"),
         ("bulk", "--rows", "1k", "--keys", "bigint,xact"),
@@ -103,7 +105,7 @@ def test_a_run_with_all_rights(tmp_path: Path, users: Cluster, server: Installat
 
 
 @pytest.mark.server
-def test_a_run_with_hardly_any_rights(tmp_path: Path, users: Cluster, server: Installation) -> None:
+def test_a_run_with_few_privileges_leaves_out_wal(tmp_path: Path, users: Cluster, server: Installation) -> None:
     done = inorder("lab", "run", "insert", "--dsn", plain(users), "--rounds", "2", "--rows", "1k", "--inserts", "200",
                    "--clients", "2", "--html", "page.html", folder=tmp_path, server=server)  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -160,7 +162,7 @@ def test_nothing_stays_after_an_interrupt(
 
 
 @pytest.mark.server
-def test_a_password_is_no_argument(users: Cluster, server: Installation) -> None:
+def test_a_password_is_passed_by_the_environment(users: Cluster, server: Installation) -> None:
     with pytest.raises(InputError, match="--dsn has sslpassword, which every user of this machine could see"):
         OwnServer(f"{users.dsn} sslpassword=secret", server)
     own_server = OwnServer(f"{users.dsn} password=secret", server)
@@ -177,7 +179,7 @@ def test_messages_of_vacuum_must_be_english() -> None:
             fitted(ReusePlan(), but(language=language))
 
 
-def test_requirements_of_the_reader_experiment() -> None:
+def test_the_reader_experiment_names_what_it_requires() -> None:
     with pytest.raises(InputError, match="track_commit_timestamp is off"):
         fitted(ReaderPlan(), but(tracks_commits=False))
     fitted(MixedPlan(), but(tracks_commits=False))

@@ -42,7 +42,7 @@ COMMITTED = {1: 100.0, 2: 100.5, 3: 101.0}
         ([(101.0, [2, 3]), (102.0, [2, 3])], 2, 1, 2),
     ],
 )
-def test_lost_and_repeated_rows(
+def test_lost_and_repeated_rows_are_counted(
     deliveries: list[tuple[float, list[int]]], delivered: int, lost: int, twice: int
 ) -> None:
     metrics = compare(COMMITTED, Reading(deliveries))

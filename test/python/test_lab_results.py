@@ -53,7 +53,7 @@ def test_the_page_has_the_figures_of_its_files() -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", [*pictures.PICTURES, *pictures.CHARTS])
-def test_a_picture(name: str, theme: str) -> None:
+def test_each_picture_agrees_with_its_runs(name: str, theme: str) -> None:
     written = (pictures.IMAGES / f"{name}-{theme}.svg").read_text(encoding="utf-8")
     shown = re.compile(r">([^<>]+)<| fill=\"([^\"]+)\"")
     picture = pictures.picture(name, RESULT, theme)
@@ -96,7 +96,7 @@ def test_each_missing_figure_has_a_run_in_studies() -> None:
     assert [size for size in missing if not any(f"--rows {size}M" in command for command in commands)] == []
 
 
-def test_the_runs_are_reported(tmp_path: Path) -> None:
+def test_the_report_agrees_with_the_pages_of_the_runs(tmp_path: Path) -> None:
     done = inorder("lab", "report", *map(str, FILES), "--format", "markdown", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     written = PAGE.read_text(encoding="utf-8").splitlines()

@@ -77,7 +77,7 @@ def test_a_cpu_time_of_zero_is_a_measurement() -> None:
     assert verdict.figures.endswith("INSERT … SELECT, the CPU time is 2.00 times that of a constant (2 rounds).")
 
 
-def test_a_verdict_for_each_cache() -> None:
+def test_each_cache_has_its_own_verdict() -> None:
     result, _ = run_on_paper(OnPaper, SequencePlan(clients=(1,), caches=(1, 100, 1000), rounds=6))
     for run in result.select("insert_1", "cache_1000"):
         run.metrics["tps"] *= 2
@@ -114,7 +114,7 @@ def test_the_statements_that_are_run_are_those_that_are_printed(server: Installa
 
 
 @pytest.mark.parametrize(("field", "value"), [("rows", 10**9), ("seconds", 86_400)])
-def test_the_required_disk_space(field: str, value: int) -> None:
+def test_the_required_disk_space_grows_with_rows_and_seconds(field: str, value: int) -> None:
     needed, _ = SequenceExperiment.room(SequencePlan.of_size("", {field: value}))
     small, _ = SequenceExperiment.room(SequencePlan.of_size("quick", {}))
     assert needed >= 130 * 10**9 and small < 10**9

@@ -49,7 +49,7 @@ def made_up(rounds: int) -> Result:
 
 
 @pytest.mark.server
-def test_the_data_and_the_deleted_rows(server: Installation) -> None:
+def test_all_kinds_have_the_same_rows_and_times(server: Installation) -> None:
     plan = UuidV1Plan(rows=ROWS, memory_bytes=2**25)
     total = ROWS + plan.more_rows
     with (
@@ -88,7 +88,7 @@ def test_the_data_and_the_deleted_rows(server: Installation) -> None:
 
 
 @pytest.mark.server
-def test_nodes_with_clocks_apart_and_keys_from_a_file(server: Installation, tmp_path: Path) -> None:
+def test_keys_come_from_several_nodes_or_from_a_file(server: Installation, tmp_path: Path) -> None:
     file = tmp_path / "keys.txt"
     for plan in (
         UuidV1Plan(rows=ROWS, nodes=3, lag=7 * 86_400, memory_bytes=2**25),
@@ -124,7 +124,7 @@ def test_nodes_with_clocks_apart_and_keys_from_a_file(server: Installation, tmp_
 
 
 @pytest.mark.server
-def test_two_kinds_with_little_wal(server: Installation, lab_run: LabRun) -> None:
+def test_two_kinds_can_be_measured_with_little_wal(server: Installation, lab_run: LabRun) -> None:
     """Files have the keys of one kind at a time. Steps that were not measured have no columns, and no ratios."""
     result, printed = lab_run(f"uuid-v1 --rows {ROWS} --memory 32MB --keys uuid_v7,uuid --max-wal-size 32MB")
     assert {run.kind for run in result.runs} == {"uuid", "uuid_v7"} and "bigint" not in printed

@@ -71,7 +71,7 @@ def misplaced(connection: Connection, transactions: Sequence[Sequence[int]]) -> 
         ([[1001, 1002], [1, 2, 3]], 5),
     ],
 )
-def test_misplaced_rows(log: Connection, transactions: list[list[int]], expected: int) -> None:
+def test_misplaced_rows_are_counted(log: Connection, transactions: list[list[int]], expected: int) -> None:
     assert misplaced(log, transactions) == expected
 
 

@@ -67,7 +67,7 @@ def complaints(verify: str, unit: Path) -> list[str]:
     return [line for line in done.stderr.splitlines() if unit.stem in line]
 
 
-def test_the_unit_files_of_the_documentation(tmp_path: Path) -> None:
+def test_the_unit_files_of_the_documentation_are_valid(tmp_path: Path) -> None:
     if (verify := shutil.which("systemd-analyze")) is None:
         pytest.skip("this system has no systemd")
     path = tmp_path / "export@.service"

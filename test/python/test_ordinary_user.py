@@ -24,7 +24,7 @@ ASKED = "INORDER_TEST_SYSTEM" in os.environ
 # Tests of servers that connect to servers, of files of other users, and of programs that run as another user.
 TESTS = (
     "test_lake.py::test_a_failure_between_the_commits_repeats_rows", "test_examples.py::test_examples[docs/lake.md]",
-    "test_outside.py::test_a_partition_on_another_server",
+    "test_outside.py::test_a_partition_on_another_server_is_refused",
     "test_cluster.py::test_a_folder_that_cannot_be_used_is_skipped",
 )  # fmt: skip
 LONG_TESTS = ("test_lake.py", TESTS[1], "test_outside.py", TESTS[3])

@@ -100,7 +100,7 @@ print("done")
 """
 
 
-def test_sqlalchemy(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
+def test_the_sqlalchemy_program_works(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
     write(tmp_path, "sqlalchemy")
     assert run(cluster, tmp_path, "-c", SQLALCHEMY) == "done\n"
 
@@ -140,7 +140,7 @@ print("done")
 """
 
 
-def test_a_worker_of_sqlalchemy(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_sqlalchemy_worker_processes_batches(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
     write(tmp_path, "sqlalchemy")
     assert run(cluster, tmp_path, "-c", WORKER) == "done\n"
 
@@ -163,7 +163,9 @@ ENDED = re.compile("^finished|^dead|^$")  # the end of a line, or of the program
 DEFERRED = "CREATE TABLE children (id int REFERENCES parents DEFERRABLE INITIALLY DEFERRED)"
 
 
-def test_the_worker_of_sqlalchemy_as_it_is_started(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
+def test_the_sqlalchemy_worker_keeps_good_rows_beside_poison_rows(
+    shop: Connection, cluster: Cluster, tmp_path: Path
+) -> None:
     """The sink is empty at first.
 
     The good rows of a batch with a poison row are processed, and the batch does not become dead.
@@ -232,7 +234,7 @@ print("done")
 """
 
 
-def test_alembic(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
+def test_the_alembic_migration_can_be_applied_and_undone(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
     write(tmp_path, "sqlalchemy")
     write(tmp_path, "alembic")
     assert run(cluster, tmp_path, "-c", ALEMBIC) == "done\n"
@@ -333,7 +335,7 @@ print("done")
 """
 
 
-def test_django(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
+def test_the_django_migrations_and_programs_work(shop: Connection, cluster: Cluster, tmp_path: Path) -> None:
     write(tmp_path, "django")
     (tmp_path / "settings.py").write_text(DJANGO_SETTINGS)
     for folder in (tmp_path / "shop", tmp_path / "shop" / "migrations"):

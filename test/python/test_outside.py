@@ -44,7 +44,7 @@ def loopback(fresh: Connection) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("way", ["attached", "created"])
-def test_a_partition_on_another_server(fresh: Connection, loopback: dict[str, str], way: str) -> None:
+def test_a_partition_on_another_server_is_refused(fresh: Connection, loopback: dict[str, str], way: str) -> None:
     options = ", ".join(f"{name} '{value}'" for name, value in loopback.items() if name != "user")
     run(fresh, *PARTS, "SELECT feed_create('f', 'events'), feed_create('out', 'events'), exact_count_start('events')")
     run(fresh, f"CREATE SERVER far FOREIGN DATA WRAPPER postgres_fdw OPTIONS ({options})")
@@ -64,7 +64,7 @@ def test_a_partition_on_another_server(fresh: Connection, loopback: dict[str, st
     assert numbers(fresh, READ) == [3, 4] and value(fresh, "SELECT exact_count('events')") == 4
 
 
-def test_a_session_within_a_session(fresh: Connection, loopback: dict[str, str]) -> None:
+def test_a_session_opened_within_a_session_is_a_separate_session(fresh: Connection, loopback: dict[str, str]) -> None:
     run(fresh, "SELECT feed_create('f', 'events'), feed_create('g', 'events')")
     fresh.execute("SELECT dblink_connect('other', %s)", [make_conninfo(**loopback)])
     key = "SELECT id, 1 FROM dblink('other', 'SELECT uuid_xact_nextval()') AS k(id uuid)"
@@ -106,7 +106,7 @@ SWITCHED = """
     ("RAISE 'no' USING ERRCODE = 'IN000'", "IN000"),
 ])  # fmt: skip
 @pytest.mark.parametrize("event", ["ddl_command_start", "ddl_command_end", "table_rewrite"])
-def test_a_trigger_on_commands(fresh: Connection, event: str, act: str, outcome: str) -> None:
+def test_an_event_trigger_cannot_hide_a_row(fresh: Connection, event: str, act: str, outcome: str) -> None:
     """During ALTER TABLE, a forged row is refused, or else the read that would miss the row is refused.
 
     Other rows are read.
@@ -138,7 +138,7 @@ END $$
 
 
 @pytest.mark.editions
-def test_a_trigger_on_commands_that_takes_the_guard_away(fresh: Connection) -> None:
+def test_an_event_trigger_that_removes_the_guard_is_reported(fresh: Connection) -> None:
     """The error says that the guard is missing, not that the table was restored."""
     run(fresh, "CREATE TABLE late (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())", AWAY)
     run(fresh, "CREATE EVENT TRIGGER away ON ddl_command_end WHEN TAG IN ('CREATE TRIGGER', 'ALTER TABLE') "

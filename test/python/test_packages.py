@@ -76,7 +76,7 @@ def outside_home(paths: set[str]) -> set[str]:
     return {path for path in paths if not path.startswith("/home/user")}
 
 
-def test_pipx_and_the_extension_by_sudo(system: trees.Tree, dist: Path) -> None:
+def test_pipx_and_sudo_install_and_leave_nothing(system: trees.Tree, dist: Path) -> None:
     system.bring(dist, "/srv/dist")
     system.install("pipx")
     pipx, tool = f"pipx install {FILES}-py3-none-any.whl", "~/.local/bin/inorder"
@@ -101,7 +101,7 @@ def test_pipx_and_the_extension_by_sudo(system: trees.Tree, dist: Path) -> None:
     assert not [path for path in system.files() if path.startswith("/home/user") and "inorder" in path]
 
 
-def test_pip_into_an_empty_environment_and_the_demo(dist: Path) -> None:
+def test_pip_installs_into_an_empty_environment_and_the_demo_runs(dist: Path) -> None:
     with trees.pristine("debian-13") as system:
         system.bring(dist, "/srv/dist")
         system.run("apt-get purge -y -qq 'postgresql*'")
@@ -125,7 +125,7 @@ def test_pip_into_an_empty_environment_and_the_demo(dist: Path) -> None:
         }  # fmt: skip
 
 
-def test_pgxn(system: trees.Tree, dist: Path) -> None:
+def test_pgxn_installs_and_leaves_nothing(system: trees.Tree, dist: Path) -> None:
     system.bring(dist, "/srv/dist")
     system.install(f"pgxnclient make gcc libc6-dev postgresql-server-dev-{version(system)}")
     before = system.files()
@@ -172,7 +172,7 @@ def container(dist: Path) -> Iterator[trees.Tree]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_server_from_its_wheel(container: trees.Tree, way: str) -> None:
+def test_a_server_from_a_wheel_gets_the_extension(container: trees.Tree, way: str) -> None:
     install, uninstall = WAYS[way]
     before = container.files()
     container.run(install)
@@ -213,7 +213,9 @@ UPDATE: dict[str, str | None] = {
 # Major versions of PostgreSQL that are not installed here, each with its system and the suite of packages that only
 # this version needs.
 OTHERS = {17: ("debian-13", ""), 19: ("debian-sid", "experimental")}
-TESTS = "test/python/test_advise.py test/python/test_keys.py test/python/test_regress.py::test_installcheck"
+TESTS = (
+    "test/python/test_advise.py test/python/test_keys.py test/python/test_regress.py::test_the_tests_of_pg_regress_pass"
+)
 ON_ANOTHER = """
 cd /srv/inorder
 script/bootstrap --test >&2
@@ -224,7 +226,7 @@ export PG_CONFIG=/usr/lib/postgresql/{0}/bin/pg_config
 
 
 @pytest.mark.parametrize("major", OTHERS)
-def test_advice_and_masks_on_another_server(major: int) -> None:
+def test_advice_and_masks_work_on_another_server(major: int) -> None:
     """INORDER_TEST_ON names other tests to run in the same way. With INORDER_TEST_LONG, long tests are run, too."""
     name, suite = OTHERS[major]
     with trees.pristine(name, f"server-{major}") as system:
@@ -273,7 +275,7 @@ def built(system: trees.Tree) -> Path:
     return folder
 
 
-def test_debian_packages(system: trees.Tree, built: Path) -> None:
+def test_debian_packages_install_and_leave_nothing(system: trees.Tree, built: Path) -> None:
     system.bring(built, "/srv/dist")
     before, psycopg = system.files(), system.name != "debian-12"
     extension, tool = f"/srv/dist/postgresql-{version(system)}-inorder_*.deb", "/srv/dist/inorder_*.deb"
@@ -298,7 +300,7 @@ def test_debian_packages(system: trees.Tree, built: Path) -> None:
     assert before - system.files() == set()
 
 
-def test_dockerfile() -> None:
+def test_the_dockerfile_installs_only_the_extension() -> None:
     with trees.pristine("debian-sid") as image:
         before = image.files()
         run_dockerfile(ROOT / "Dockerfile", image, {"PG_MAJOR": "18"})

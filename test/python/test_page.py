@@ -140,7 +140,7 @@ def advice() -> Advice:
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_page_of_advice_in_a_browser(tmp_path: Path, dark: bool) -> None:
+def test_the_page_of_advice_fits_each_width_in_a_browser(tmp_path: Path, dark: bool) -> None:
     """The text is aligned to the left, wraps, and is never cut off. On a phone the tables are complete."""
     page = advice_page(advice())
     assert page.count('class="card"') == 6 and "<b>" not in page
@@ -173,7 +173,7 @@ def test_the_page_of_a_check_shows_the_fault_of_a_long_query(tmp_path: Path) -> 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_page_in_a_browser(tmp_path: Path, page: str, dark: bool) -> None:
+def test_the_page_fits_each_width_in_a_browser(tmp_path: Path, page: str, dark: bool) -> None:
     look, complaints = looked_at(tmp_path, page, dark)
     assert complaints == "[]"
     for width in map(str, WIDTHS):

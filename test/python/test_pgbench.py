@@ -24,17 +24,17 @@ def sample(name: str) -> str:
         ("pgbench-18", PgbenchResult(600180, 200248.300152, 0.015, (195374.6, 246387.0, 158416.2))),
     ],
 )
-def test_recorded_runs(name: str, expected: PgbenchResult) -> None:
+def test_figures_of_recorded_runs_are_parsed(name: str, expected: PgbenchResult) -> None:
     seconds = [progress_of(line) for line in sample(f"{name}.err").splitlines()]
     assert parse(sample(f"{name}.out"), [progress[1] for progress in seconds if progress]) == expected
 
 
-def test_recorded_runs_by_number() -> None:
+def test_figures_of_runs_by_number_of_transactions_are_parsed() -> None:
     assert parse(sample("pgbench-15-transactions.out"), []).transactions == 400
     assert parse(sample("pgbench-18-transactions.out"), []).tps == 187090.739008
 
 
-def test_the_report_by_statement() -> None:
+def test_latencies_by_statement_are_parsed() -> None:
     report = "statement latencies in milliseconds and failures:\n"
     report += "         3.880           0  SELECT pg_advisory_lock(1);\n         0.008           0  \\endif\n"
     assert parse(sample("pgbench-18.out") + report, []).statements_ms == (3.88, 0.008)

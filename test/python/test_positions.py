@@ -53,7 +53,7 @@ def in_schema(cluster: Cluster) -> Iterator[Connection]:
         connection.execute(f"SET client_min_messages = error; DROP SCHEMA {name} CASCADE".encode())
 
 
-def test_a_position_outlives_a_partition(in_schema: Connection) -> None:
+def test_a_position_stays_valid_after_partitions_are_dropped(in_schema: Connection) -> None:
     parts = Parts(in_schema, (1, 2, 3, 4))
     for n in (1, 2, 3, 4):
         parts.insert(n)
@@ -101,7 +101,7 @@ def test_a_filled_partition_is_noticed(in_schema: Connection, partitions: tuple[
         parts.read()
 
 
-def test_a_position_without_partitions(in_schema: Connection) -> None:
+def test_a_position_without_partitions_is_refused_after_the_first_read(in_schema: Connection) -> None:
     """A position without partitions is accepted only before the first read. Later reads would miss partitions."""
     parts = Parts(in_schema, (1,))
     parts.insert(1)
@@ -141,7 +141,7 @@ TAKES_ITS_NAME = {
 
 
 @pytest.mark.parametrize("way", TAKES_ITS_NAME)
-def test_a_table_that_took_the_name_of_another(in_schema: Connection, way: str) -> None:
+def test_a_position_of_a_table_that_lost_its_name_is_refused(in_schema: Connection, way: str) -> None:
     parts = Parts(in_schema, (1,))
     in_schema.execute("CREATE TABLE events_new (LIKE events INCLUDING ALL); SELECT feed_enable('events_new')")
     in_schema.execute("INSERT INTO events_new (n) VALUES (100)")
@@ -165,7 +165,7 @@ def test_a_table_that_took_the_name_of_another(in_schema: Connection, way: str) 
     in_schema.execute(f"SET client_min_messages = error; DROP SCHEMA {other} CASCADE".encode())
 
 
-def test_a_position_in_numbers_that_a_restore_computed_anew(in_schema: Connection) -> None:
+def test_a_position_is_refused_if_a_restore_computed_the_numbers_again(in_schema: Connection) -> None:
     """With the old position all rows would come again.
 
     After pg_upgrade the table has the same OID, and its rows have the same numbers.

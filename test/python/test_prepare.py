@@ -107,7 +107,7 @@ def test_settings_of_the_database_do_not_matter(prepare: Tail, old: Connection) 
     assert outputs(prepare, "old", "--undo")[0] == ["public.old is not guarded"]
 
 
-def test_prepare_gives_up(prepare: Tail, old: Connection, writer: Connection) -> None:
+def test_prepare_gives_up_after_the_last_try(prepare: Tail, old: Connection, writer: Connection) -> None:
     message = prepare("old", "--lock-timeout", "10ms", "--tries", "2", code=1)
     assert (
         "gave up after 2 tries: canceling statement due to lock timeout: ALTER TABLE public.old ADD COLUMN" in message
@@ -185,7 +185,7 @@ def test_prepare_prints_each_step(prepare: Tail, old: Connection) -> None:
     run_all(old, "DROP EVENT TRIGGER no_index")
 
 
-def test_undo(prepare: Tail, old: Connection) -> None:
+def test_undo_removes_the_guard_and_on_request_the_column(prepare: Tail, old: Connection) -> None:
     run(prepare)
     old.execute("SELECT feed_create('f', 'old')")
     assert "feed" in prepare("old", "--undo", code=2)
@@ -210,7 +210,7 @@ def test_existing_rows_that_are_one_piece_are_mentioned_once(prepare: Tail, old:
     assert [outputs(prepare, "old", *option)[1].count(message) for option in (["--dry-run"], [], [])] == [1, 1, 0]
 
 
-def test_partitions(prepare: Tail, old: Connection) -> None:
+def test_a_partitioned_table_is_prepared_and_undone(prepare: Tail, old: Connection) -> None:
     old.execute("DROP TABLE old; CREATE TABLE old (k int) PARTITION BY LIST (k)")
     old.execute("CREATE TABLE old_1 PARTITION OF old FOR VALUES IN (1); CREATE TABLE old_2 PARTITION OF old DEFAULT")
     run(prepare)
@@ -245,7 +245,7 @@ def test_a_column_that_is_computed_from_another_has_no_number(fresh: Connection)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_tables_of_every_shape(prepare: Tail, fresh: Connection, shape: str) -> None:
+def test_tables_of_every_shape_deliver_each_row_once(prepare: Tail, fresh: Connection, shape: str) -> None:
     """Each row comes once, in pieces: rows from before inorder prepare, and rows that were inserted afterwards."""
     columns, values = SHAPES[shape]
     fresh.execute(f"CREATE TABLE old ({columns}); INSERT INTO old {values} FROM generate_series(1, 100) AS g".encode())
@@ -277,7 +277,7 @@ MEANWHILE = (
 
 @pytest.mark.editions
 @pytest.mark.parametrize("change", MEANWHILE)
-def test_partitions_that_come_and_go_between_two_statements(prepare: Tail, fresh: Connection, change: str) -> None:
+def test_partitions_may_come_and_go_between_two_statements(prepare: Tail, fresh: Connection, change: str) -> None:
     # The table has its index after two statements, and a partition has an index after three statements. After four
     # statements one index is attached. After six statements all indexes are attached.
     for done in (2, 3, 4, 6) if LONG_RUN else (3, 6):
@@ -345,7 +345,7 @@ def test_prepare_asks_about_triggers_that_copy_whole_rows(prepare: Tail, old: Co
     assert warned == broken == COPYING[body]
 
 
-def test_bad_input(prepare: Tail, old: Connection) -> None:
+def test_bad_input_is_refused_with_its_reason(prepare: Tail, old: Connection) -> None:
     errors = [(arguments, message, prepare(*arguments, code=2)) for arguments, message in BAD_INPUT]
     assert [case for case in errors if case[1] not in case[2]] == []
 
@@ -446,7 +446,7 @@ def test_refusals_of_the_last_statement_come_before_the_first(prepare: Tail, old
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_the_name_of_the_index_is_taken(prepare: Tail, old: Connection, partitioned: bool) -> None:
+def test_a_taken_name_of_the_index_is_reported_first(prepare: Tail, old: Connection, partitioned: bool) -> None:
     """The error comes before the first statement."""
     if partitioned:
         run_all(old, "DROP TABLE old", "CREATE TABLE old (id int PRIMARY KEY) PARTITION BY RANGE (id)",
@@ -490,7 +490,7 @@ def test_the_role_that_must_log_changes_is_named(prepare: Tail, old: Connection)
         assert outputs(prepare, *command)[1] == []
 
 
-def test_names_that_need_quotes(prepare: Tail, old: Connection) -> None:
+def test_the_hint_quotes_the_name_that_was_meant(prepare: Tail, old: Connection) -> None:
     run_all(old, 'CREATE TABLE "Orders" (k int PRIMARY KEY)', "CREATE SCHEMA app", "CREATE TABLE app.bills (k int)")
     hint = """HINT:  There is 'public."Orders"': SQL converts a name without quotes to lower case."""
     for command in ("prepare", "tail", "count"):
@@ -515,7 +515,7 @@ def test_the_hints_name_the_method_that_fits(prepare: Tail, old: Connection) -> 
     assert "inorder prepare public.old --changes" in tail("old", "--position", "p", "--changes", code=2)
 
 
-def test_a_table_that_is_swapped_between_two_statements(cluster: Cluster, old: Connection) -> None:
+def test_a_table_swapped_between_two_statements_is_refused(cluster: Cluster, old: Connection) -> None:
     """The statements refer to the table by name.
 
     The table that has the name now is not the table that the user has named.

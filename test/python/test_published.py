@@ -136,7 +136,7 @@ def test_a_figure_of_another_size_is_shown_without_its_base() -> None:
     assert "published_no_index" not in names
 
 
-def test_ratios_of_published_figures() -> None:
+def test_ratios_of_published_figures_are_printed_or_computed() -> None:
     assert [round(float(cell.ratio or 0), 2) for cell in of_table("P1", "insert keys")[:2]] == [0.70, 0.31]
     assert round(float(of_table("P1", "bulk builds")[0].ratio or 0), 2) == 2.06
     assert [cell.ratio for cell in of_table("P4", "uuid-v1 steps")][5] == "4–5"

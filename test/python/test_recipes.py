@@ -51,7 +51,7 @@ def function(name: str) -> Callable[..., Any]:
     return defined[name.split(": ")[1]]  # type: ignore[no-any-return]
 
 
-def test_the_subscription_to_an_event_store(shop: Connection, other: Connection) -> None:
+def test_the_subscription_to_an_event_store_loses_no_event(shop: Connection, other: Connection) -> None:
     run(shop, "events: tables")
     shop.execute("SELECT feed_create('unordered', 'events')")
     project = function("events: project")
@@ -86,7 +86,7 @@ def test_the_projection_notices_rows_out_of_order(shop: Connection, other: Conne
 
 
 @pytest.mark.parametrize("overlap", ["0", "1 hour"])
-def test_the_incremental_model(shop: Connection, other: Connection, overlap: str) -> None:
+def test_the_incremental_model_has_late_rows(shop: Connection, other: Connection, overlap: str) -> None:
     run(shop, "model: tables")
     shop.execute("CREATE TABLE usual (LIKE sales INCLUDING ALL)")
 
@@ -130,7 +130,7 @@ def test_a_run_of_the_model_that_fails_moves_nothing(shop: Connection) -> None:
     assert value(shop, "SELECT count(*) FROM sales") == 1
 
 
-def test_the_export(shop: Connection, other: Connection, cluster: Cluster, tmp_path: Path) -> None:
+def test_the_export_has_late_rows(shop: Connection, other: Connection, cluster: Cluster, tmp_path: Path) -> None:
     run(shop, "export: tables")
     tail = Tail(cluster, tmp_path, "recipes")
     statement = "INSERT INTO clicks (at, body) VALUES (%s, %s)"

@@ -264,7 +264,7 @@ def check_remedy(connection: Connection, table: str, changes: list[str], error: 
     assert not refused_later(connection, table, [*changes, remedy[0]]), remedy
 
 
-def test_a_trigger_that_is_disabled(owner: Connection) -> None:
+def test_a_disabled_trigger_is_refused_only_for_generated_numbers(owner: Connection) -> None:
     """A disabled trigger does not fire, but still lets the server compute generated columns again."""
     for table in ("key", "number", "generated"):
         changes = [TRIGGER.format("zzz", "UPDATE", table), f"ALTER TABLE {table} DISABLE TRIGGER zzz"]
@@ -323,7 +323,7 @@ def warned(connection: Connection, table: str, changes: list[str]) -> list[list[
 
 
 @pytest.mark.parametrize("change", WARNINGS)
-def test_changes_that_depend_on_writers_cause_a_warning(owner: Connection, change: str) -> None:
+def test_changes_that_can_fail_for_some_writers_cause_a_warning(owner: Connection, change: str) -> None:
     table, statements, message = WARNINGS[change]
     by_call = warned(owner, table, statements)
     assert all(len(messages) == 1 and message in messages[0] for messages in by_call), by_call
@@ -375,7 +375,7 @@ LATER_OF_COLUMNS = ("column … of table … is not the column by which its feed
 
 
 @pytest.mark.parametrize("wrong", COLUMNS)
-def test_columns_that_order_or_divide_a_feed(owner: Connection, wrong: str) -> None:
+def test_unsuitable_columns_to_order_or_divide_a_feed_are_refused(owner: Connection, wrong: str) -> None:
     """feed_create() refuses a column that a read would refuse, whatever the other arguments are."""
     changes, arguments = COLUMNS[wrong]
     with undone(owner):
@@ -388,7 +388,7 @@ def test_columns_that_order_or_divide_a_feed(owner: Connection, wrong: str) -> N
 
 
 @pytest.mark.parametrize("wrong", OTHER_COLUMNS)
-def test_columns_of_other_tables(owner: Connection, wrong: str) -> None:
+def test_unsuitable_columns_of_other_tables_are_refused(owner: Connection, wrong: str) -> None:
     table, changes, column = OTHER_COLUMNS[wrong]
     with undone(owner):
         run(owner, f"DELETE FROM {table}", *changes)

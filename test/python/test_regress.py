@@ -26,7 +26,7 @@ SYSTEM = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config")) if "INORDER
 @pytest.mark.regress
 @pytest.mark.server
 @pytest.mark.parametrize("other", ["ISOLATION", "REGRESS"], ids=["sql", "specs"])
-def test_installcheck(server: Installation, cluster: Cluster, other: str) -> None:
+def test_the_tests_of_pg_regress_pass(server: Installation, cluster: Cluster, other: str) -> None:
     build = build_folder(server, ROOT)
     command: list[str | Path] = ["make", "-s", "-C", build, "-f", ROOT / "Makefile"]
     if other == "ISOLATION" and "INORDER_TEST_REGRESS" in os.environ:
@@ -48,7 +48,7 @@ def test_installcheck(server: Installation, cluster: Cluster, other: str) -> Non
 
 @pytest.mark.server
 @pytest.mark.parametrize("pg_config", SYSTEM, ids=lambda path: path.parts[-3])
-def test_on_a_server_of_the_system(pg_config: Path) -> None:
+def test_the_tests_of_pg_regress_pass_on_a_server_of_the_system(pg_config: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "INORDER_TEST_SYSTEM"}
     deselected = []
     if not LONG_RUN:

@@ -121,7 +121,7 @@ def test_the_caption_says_that_a_table_grew() -> None:
         assert INSERT.sections(result)[0].caption == caption
 
 
-def test_data_formats() -> None:
+def test_csv_and_json_have_the_same_records() -> None:
     records = INSERT.records(a_result())
     lines = as_csv(records).splitlines()
     assert [line.split(",")[0] for line in lines] == ["table", "rows_1000", "rows_1000", "quality"]
@@ -129,7 +129,7 @@ def test_data_formats() -> None:
     assert '"ratio": 0.25' in as_json(records)
 
 
-def test_further_costs_of_an_insert() -> None:
+def test_latencies_and_costs_of_the_device_are_shown() -> None:
     result = a_result()
     for run in result.select("insert", "random"):
         run.metrics.update(p50_ms=0.1, p90_ms=0.2, p95_ms=0.3, p99_ms=0.4, record_bytes=19 * 2**20,

@@ -22,7 +22,7 @@ def result() -> Result:
     return Result("insert", "now", "0", 1, {"rows": [1000]}, {"version": "18"}, {"cores": 2}, "mock", ["a note"], runs)
 
 
-def test_round_trip(tmp_path: Path) -> None:
+def test_a_saved_result_is_read_back_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     save(result(), path)
     assert load(path) == result()
@@ -84,7 +84,7 @@ def test_the_page_is_not_written_over_the_result(tmp_path: Path) -> None:
 HEAD = lines_of(Result("insert", "now", "0", 1, {}, {}, {}, "mock")).decode().strip()
 
 
-def test_each_measurement_is_a_line_more(tmp_path: Path) -> None:
+def test_each_measurement_adds_a_line(tmp_path: Path) -> None:
     path, grown = tmp_path / "r.jsonl", result()
     journal = Journal(path)
     journal.save(grown)

@@ -144,7 +144,7 @@ def test_a_column_that_is_added_is_read_after_a_restart(shop: Shop, fresh: Conne
     assert notes == [None] * 11 + ["newer"]
 
 
-def test_streams_of_several_servers_are_one_query(shop: Shop, cluster: Cluster, template: str) -> None:
+def test_one_query_can_read_streams_of_several_servers(shop: Shop, cluster: Cluster, template: str) -> None:
     second = f"{cluster.dsn} dbname=second"
     with copy_of(template, cluster, "second") as connection:
         make_table(connection)

@@ -54,7 +54,7 @@ def test_every_test_is_run_or_left_out_with_a_reason() -> None:
 
 @pytest.mark.server
 @pytest.mark.parametrize(("kind", "tests"), [("sql", REGRESS), ("specs", ISOLATION)], ids=["sql", "specs"])
-def test_installcheck(
+def test_each_regression_test_has_only_the_listed_differences(
     server: Installation, cluster: Cluster, shared_folder: Path, kind: str, tests: tuple[str, ...]
 ) -> None:
     if not program(server, kind).exists():

@@ -215,7 +215,7 @@ def test_only_the_installer_admits(edition: Connection) -> None:
     run(edition, "RESET ROLE", "REVOKE plain_installer FROM plain_owner")
 
 
-def test_the_last_call_counts(edition: Connection) -> None:
+def test_the_last_call_of_feed_admit_decides(edition: Connection) -> None:
     run(edition, "RESET ROLE", "SET search_path = inorder", "SELECT feed_admit('plain_reader', only_writes => true)",
         "SELECT feed_admit('plain_writer'), feed_admit('plain_stranger', only_writes => null)",
         "SELECT feed_admit('plain_stranger')")  # fmt: skip
@@ -327,7 +327,7 @@ def test_the_caller_is_the_current_role(edition: Connection) -> None:
         run(edition, "SELECT app.steal()")
 
 
-def test_a_forged_row_runs_nothing(edition: Connection) -> None:
+def test_a_forged_row_runs_no_code(edition: Connection) -> None:
     run(
         edition, "CREATE DOMAIN app.odd AS int", "ALTER TABLE events ADD COLUMN k app.odd",
         "UPDATE inorder_internal.feed_table SET order_columns = '{id}'",
@@ -453,7 +453,7 @@ def test_a_writer_may_have_a_snapshot_from_before_the_guard(cluster: Cluster, ed
     assert rows(edition, "SELECT n FROM feed_read('later', null::later)") == [(1,)]
 
 
-def test_a_dump_without_a_table(cluster: Cluster, edition: Connection, tmp_path: Path) -> None:
+def test_a_dump_without_a_table_restores_the_other_feeds(cluster: Cluster, edition: Connection, tmp_path: Path) -> None:
     run(
         edition, "CREATE TABLE app.more (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
         "SELECT feed_create('m', 'more')",
@@ -472,7 +472,7 @@ def test_a_dump_without_a_table(cluster: Cluster, edition: Connection, tmp_path:
             assert [name for (name,) in rows(connection, feeds)] == remaining_feeds
 
 
-def test_keys_are_those_of_the_extension(server: Installation, cluster: Cluster, edition: Connection) -> None:
+def test_both_editions_read_each_others_keys(server: Installation, cluster: Cluster, edition: Connection) -> None:
     if not server.can_build():
         pytest.skip(f"the C extension cannot be built for {server.name}")
     with connect(cluster.dsn) as extension:
@@ -490,7 +490,7 @@ def test_keys_are_those_of_the_extension(server: Installation, cluster: Cluster,
             assert rows(edition, f"SELECT {bound}") == rows(extension, f"SELECT {bound}"), bound
 
 
-def test_keys_that_someone_has_set(edition: Connection) -> None:
+def test_keys_stay_ordered_if_the_setting_is_changed(edition: Connection) -> None:
     run(
         edition, "SET search_path = inorder, app", "CREATE TABLE app.made (id uuid DEFAULT uuid_xact_nextval())",
         "CREATE FUNCTION app.make() RETURNS uuid SECURITY DEFINER SET search_path = inorder, app, pg_temp "
@@ -529,7 +529,7 @@ def test_keys_that_someone_has_set(edition: Connection) -> None:
             check(2)
 
 
-def test_a_key_whose_digits_carry(edition: Connection) -> None:
+def test_the_next_key_carries_into_higher_digits(edition: Connection) -> None:
     last = (
         "SELECT set_config('inorder.keys', lpad(to_hex(pg_current_xact_id()::text::bigint), 12, '0') "
         "|| '{}bfffffffffffffff', true)"
@@ -544,7 +544,7 @@ def test_a_key_whose_digits_carry(edition: Connection) -> None:
         run(edition, "SELECT uuid_xact_nextval()")
 
 
-def test_keys_that_one_statement_makes(edition: Connection) -> None:
+def test_keys_of_one_statement_ascend_by_random_steps(edition: Connection) -> None:
     def value(key: object) -> int:
         number = int(str(key).replace("-", ""), 16)
         return (number >> 64 & 0xFFF) << 62 | number & (1 << 62) - 1

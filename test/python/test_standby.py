@@ -418,7 +418,7 @@ def test_a_lagging_standby_keeps_the_place_inside_a_transaction(two: Two) -> Non
     assert rows == [5]
 
 
-def test_a_lagging_standby_remembers_partitions(two: Two) -> None:
+def test_a_lagging_standby_keeps_the_partitions_of_the_position(two: Two) -> None:
     two.primary.execute("DROP TABLE events")
     two.primary.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n)")
     two.primary.execute("CREATE TABLE events_1 PARTITION OF events FOR VALUES IN (1); CREATE INDEX ON events (id)")
@@ -445,7 +445,7 @@ def test_a_lagging_standby_remembers_partitions(two: Two) -> None:
 @pytest.mark.parametrize(
     "rewrite", ["ALTER TABLE events ALTER n TYPE bigint", "VACUUM FULL events", "CLUSTER events USING events_pkey"]
 )
-def test_a_snapshot_older_than_the_files(two: Two, rewrite: str) -> None:
+def test_a_snapshot_older_than_the_files_is_refused(two: Two, rewrite: str) -> None:
     """A standby does not cancel such a query. Without an error, the query would find no rows in the new file."""
     start = str(value(two.primary, "SELECT reader_start('events')::text"))
     two.insert(1, 2, 3)

@@ -131,6 +131,6 @@ def test_equal_unpaired_samples_are_rarely_called_different(noise: Noise, sample
     assert 10 < different <= 50 + 3 * (1000 * 0.05 * 0.95) ** 0.5
 
 
-def test_critical_values() -> None:
+def test_critical_values_agree_with_the_published_table() -> None:
     table = {(6, 6): 5, (7, 7): 8, (8, 8): 13, (10, 10): 23, (6, 9): 10, (9, 6): 10, (20, 20): 127}
     assert {sizes: outer_pairs(*sizes) for sizes in table} == table

@@ -32,7 +32,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(
 
 
 @pytest.mark.parametrize("around", [Around(has_clock=True), Around(pooler="session"), Around(pooler="transaction")])
-def test_clocks_and_poolers(server: Installation, around: Around) -> None:
+def test_nothing_is_lost_with_a_changed_clock_or_a_pooler(server: Installation, around: Around) -> None:
     if reason := around.missing():
         pytest.skip(reason)
     if around.pooler:
@@ -53,7 +53,7 @@ def test_copies_survive_crashes_between_batch_and_rows(server: Installation, edi
 
 
 @pytest.mark.parametrize("edition", ["c", "sql"])
-def test_copies_by_changes_are_the_table(server: Installation, edition: str) -> None:
+def test_copies_by_changes_equal_the_table(server: Installation, edition: str) -> None:
     run = run_changes(server, 2.5 if LONG_RUN else 0.5, random.SystemRandom().randrange(1_000_000), EDITIONS[edition])
     print(run.seed, run.seen)
     assert not run.faults
@@ -61,7 +61,7 @@ def test_copies_by_changes_are_the_table(server: Installation, edition: str) -> 
 
 
 @pytest.mark.parametrize(("edition", "crashes"), [("c", False), ("c", True), ("sql", True)])
-def test_counts_by_group_are_those_of_each_snapshot(server: Installation, edition: str, crashes: bool) -> None:
+def test_counts_by_group_agree_with_each_snapshot(server: Installation, edition: str, crashes: bool) -> None:
     run = run_groups(
         server, 5 if LONG_RUN else 1, random.SystemRandom().randrange(1_000_000), EDITIONS[edition], crashes
     )

@@ -92,7 +92,7 @@ def test_a_read_that_waited_for_a_new_name_can_be_tried_again(
 
 
 @pytest.mark.editions
-def test_a_schema_that_is_swapped(fresh: Connection) -> None:
+def test_a_swap_of_schemas_is_noticed(fresh: Connection) -> None:
     run(fresh, "CREATE SCHEMA app", "ALTER TABLE events SET SCHEMA app", "SELECT feed_create('f', 'app.events')")
     run(fresh, "SELECT feed_enable('app.events')")
     run(fresh, "ALTER SCHEMA app RENAME TO old", "CREATE SCHEMA app", "CREATE TABLE app.events ()")
@@ -126,7 +126,7 @@ def test_monitoring_reports_the_swap(fresh: Connection, cluster: Cluster, tmp_pa
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")], ids=["position", "feed"])
 @pytest.mark.parametrize("options", [(), ("--interval", "50ms")], ids=["waits", "polls"])
-def test_a_run_that_follows_ends(
+def test_a_run_of_tail_follow_ends_after_a_swap(
     fresh: Connection, tail: Tail, source: tuple[str, ...], options: tuple[str, ...]
 ) -> None:
     """New rows go to the other table, which has the name now. The run would get no more rows."""
@@ -141,7 +141,7 @@ def test_a_run_that_follows_ends(
     assert tail.rows() == [1, 2, 3]
 
 
-def test_a_run_that_folds_ends(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_run_of_count_fold_ends_after_a_swap(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
     run(fresh, "SELECT exact_count_start('events')", COPY)
     count = Tail(cluster, tmp_path, command="count")
     with count.started("fold", "events", "--every", "50ms") as running:

@@ -78,7 +78,7 @@ def test_select_on_the_table_is_enough(tail: Tail, fresh: Connection, reader: st
     assert tail("--feed", "f", "--owner", reader) == ""
 
 
-def test_a_feed_of_another_role(tail: Tail, fresh: Connection, reader: str) -> None:
+def test_a_feed_of_another_role_needs_a_grant_and_select(tail: Tail, fresh: Connection, reader: str) -> None:
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 2)
     grantee = sql.Identifier(reader)
@@ -101,7 +101,7 @@ def test_a_feed_of_another_role(tail: Tail, fresh: Connection, reader: str) -> N
     assert "permission denied for table public.events" in tail("--feed", "f", "--owner", "postgres", code=2)
 
 
-def test_a_batch_that_another_worker_has(tail: Tail, fresh: Connection) -> None:
+def test_a_batch_of_another_worker_is_read_after_its_lease(tail: Tail, fresh: Connection) -> None:
     """After the worker's lease has ended, any session may read the batch."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 3)
@@ -226,7 +226,7 @@ def test_text_does_not_depend_on_settings(tail: Tail, awkward: Connection) -> No
 
 
 @pytest.mark.editions("c")
-def test_the_extension_may_live_anywhere(tail: Tail, fresh: Connection) -> None:
+def test_the_extension_may_be_in_any_schema(tail: Tail, fresh: Connection) -> None:
     fresh.execute("DROP EXTENSION inorder CASCADE")
     fresh.execute("DROP TABLE events")
     fresh.execute('CREATE SCHEMA "In {order}"')
@@ -238,7 +238,7 @@ def test_the_extension_may_live_anywhere(tail: Tail, fresh: Connection) -> None:
 
 
 @pytest.mark.editions
-def test_partitions_and_keys_of_ones_own(tail: Tail, fresh: Connection) -> None:
+def test_a_partitioned_table_with_its_own_key_is_read(tail: Tail, fresh: Connection) -> None:
     fresh.execute("""
         CREATE TABLE parts (k text, n int, xact bigint NOT NULL DEFAULT xact_id(), PRIMARY KEY (n, k))
             PARTITION BY RANGE (n);
@@ -344,7 +344,7 @@ def test_a_stop_ends_the_wait_for_another_run_of_a_command(tail: Tail, fresh: Co
     assert numbers(tail("events", "--position", "p")) == [1]
 
 
-def test_a_reader_that_closes_the_pipe(tail: Tail, fresh: Connection) -> None:
+def test_a_reader_that_closes_the_pipe_loses_no_row(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 100)
     with tail.started("events", "--position", "p", "--follow") as running:
         assert running.stdout and os.read(running.stdout.fileno(), 10) == b'{"id":"000'
@@ -354,7 +354,7 @@ def test_a_reader_that_closes_the_pipe(tail: Tail, fresh: Connection) -> None:
     assert numbers(tail("events", "--position", "p")) == list(range(1, 101))
 
 
-def test_a_reader_that_leaves_while_there_is_nothing_new(tail: Tail, fresh: Connection) -> None:
+def test_a_closed_pipe_ends_an_idle_run(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 1)
     with tail.started("events", "--position", "p", "--follow", "--interval", "10ms") as running:
         assert running.stdout and b'"n":1' in running.stdout.readline()
@@ -412,7 +412,7 @@ def test_only_one_run_at_a_time(tail: Tail, fresh: Connection) -> None:
     assert not (tail.folder / "r").exists()
 
 
-def test_a_position_of_another_server(tail: Tail, fresh: Connection) -> None:
+def test_a_position_of_another_server_needs_consent(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 1)
     assert numbers(killed_by_its_command(tail)) == [1]
     text = (tail.folder / "p").read_text()
@@ -436,7 +436,7 @@ BAD_INPUT = [
 ]
 
 
-def test_bad_input_gives_one_clear_sentence(tail: Tail, fresh: Connection) -> None:
+def test_bad_input_gives_one_sentence_and_writes_no_file(tail: Tail, fresh: Connection) -> None:
     errors = [(arguments, message, tail(*arguments, code=code)) for arguments, code, message in BAD_INPUT]
     assert [case for case in errors if case[1] not in case[2]] == []
     assert list(tail.folder.iterdir()) == []

@@ -38,12 +38,12 @@ def numbers(stream: bytes) -> list[int]:
 
 @pytest.mark.editions
 @pytest.mark.parametrize("count", [0, 1, 25])
-def test_a_pipe(fresh: Connection, tail: Tail, count: int) -> None:
+def test_a_pipe_gets_each_row_once(fresh: Connection, tail: Tail, count: int) -> None:
     insert(fresh, count)
     assert numbers(tail.written(*RUN, "--batch-rows", "10")) == list(range(1, count + 1))
 
 
-def test_a_feed_a_command_and_frames(fresh: Connection, tail: Tail) -> None:
+def test_feeds_commands_and_frames_get_each_row_once(fresh: Connection, tail: Tail) -> None:
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 3)
     assert numbers(tail.written("--feed", "f", "--format", "arrow")) == [1, 2, 3]
@@ -53,7 +53,7 @@ def test_a_feed_a_command_and_frames(fresh: Connection, tail: Tail) -> None:
     assert numbers(framed.partition(b"}\n")[2]) == [1, 2, 3]
 
 
-def test_labels_of_enums(fresh: Connection, tail: Tail) -> None:
+def test_labels_of_enums_are_in_the_schema(fresh: Connection, tail: Tail) -> None:
     """The schema and the labels come once, before the batches."""
     fresh.execute("CREATE TYPE mood AS ENUM ('sad', 'fine')")
     fresh.execute("ALTER TABLE events ADD m mood DEFAULT 'fine'")
@@ -62,7 +62,7 @@ def test_labels_of_enums(fresh: Connection, tail: Tail) -> None:
     assert table.column("n").to_pylist() == list(range(1, 26)) and set(table.column("m").to_pylist()) == {"fine"}
 
 
-def test_a_type_that_is_made_during_a_run(fresh: Connection, tail: Tail) -> None:
+def test_a_type_created_during_a_run_is_known(fresh: Connection, tail: Tail) -> None:
     """The driver learns the types only when it connects."""
     insert(fresh, 1)
     with tail.started(*FILES, "--follow") as running:

@@ -133,7 +133,7 @@ def test_a_command_outlives_a_kill_of_the_tool_alone(tail: Tail, fresh: Connecti
     assert first == second and tail.rows("got") == [1, 2, 3, 4, 5]
 
 
-def test_a_kill_while_a_pipe_is_written(tail: Tail, fresh: Connection) -> None:
+def test_a_kill_while_a_pipe_is_written_cuts_no_batch(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 10_000)
     with tail.started("events", "--position", "p", "--batch-rows", "6k") as running:
         assert running.stdout
@@ -190,7 +190,7 @@ class Frames:
 
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
-def test_frames(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
+def test_frames_show_if_a_batch_is_whole(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
     insert(fresh, 25_000)
     fresh.execute("SELECT feed_create('f', 'events')")
     frames = Frames()
@@ -211,14 +211,14 @@ def test_frames(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
     assert frames.rows == list(range(1, 25_001))
 
 
-def test_frames_are_for_pipes(tail: Tail, fresh: Connection) -> None:
+def test_frames_are_refused_for_files(tail: Tail, fresh: Connection) -> None:
     with tail.started("events", "--position", "p", "--frame", to="out") as running:
         assert running.wait(PATIENCE) == 2
         assert running.stderr and b"--frame is for a pipe" in running.stderr.read()
 
 
 @pytest.mark.parametrize("sink", [("--exec", "cat >> got"), ()])
-def test_no_room_for_a_batch(tail: Tail, fresh: Connection, sink: tuple[str, ...]) -> None:
+def test_a_batch_without_room_is_not_given_to_the_sink(tail: Tail, fresh: Connection, sink: tuple[str, ...]) -> None:
     insert(fresh, 4_000)
     error = tail.without_room(100_000, "events", "--position", "p", "--batch-rows", "1M", *sink)
     assert "inorder: cannot write a batch to a temporary file in " in error
@@ -260,7 +260,7 @@ def test_a_slow_command_holds_no_transaction(tail: Tail, fresh: Connection, clus
         assert running.wait(PATIENCE) == 0
 
 
-def test_a_batch_that_is_read_again_is_of_one_kind(tail: Tail, fresh: Connection) -> None:
+def test_a_batch_that_is_read_again_has_one_set_of_columns(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 40_000)
     arguments = (
         "events", "--position", "p", "--follow", "--format", "csv", "--batch-rows", "1M", "--exec",

@@ -27,7 +27,7 @@ def test_a_pipe_gets_what_copy_writes(fresh: Connection, tail: Tail, count: int)
     assert tail.written(*RUN, "--batch-rows", "10") == copied(fresh)
 
 
-def test_a_feed_and_a_command(fresh: Connection, tail: Tail) -> None:
+def test_feeds_commands_and_frames_get_what_copy_writes(fresh: Connection, tail: Tail) -> None:
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 3)
     assert tail.written("--feed", "f", "--format", "binary") == copied(fresh)

@@ -54,7 +54,9 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("isolation", ["read committed", "serializable"])
-def test_changes_of_the_table_in_mid_read(tail: Tail, fresh: Connection, change: str, isolation: str) -> None:
+def test_no_row_is_lost_if_the_table_is_changed_during_a_read(
+    tail: Tail, fresh: Connection, change: str, isolation: str
+) -> None:
     fresh.execute("ALTER TABLE events ADD v int DEFAULT 1")
     fresh.execute(f"ALTER ROLE postgres SET default_transaction_isolation = '{isolation}'".encode())
     try:
@@ -78,7 +80,7 @@ def tail_rows(tail: Tail) -> int:
 
 @pytest.mark.parametrize("output", ["json", "csv"])
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_rows_that_are_read_after_a_wait_for_a_change_of_type(fresh: Connection, isolation: str, output: str) -> None:
+def test_rows_read_after_a_wait_have_the_new_type(fresh: Connection, isolation: str, output: str) -> None:
     insert(fresh, 3)
     fresh.execute(f"ALTER DATABASE tail SET default_transaction_isolation = '{isolation}'".encode())
     session = Session(fresh.info.dsn)
@@ -314,7 +316,7 @@ MEASURED = (
 
 
 @pytest.mark.parametrize(("output", "sink"), [("csv", "file"), ("json", "command")])
-def test_a_large_value_takes_twice_its_text(tail: Tail, fresh: Connection, output: str, sink: str) -> None:
+def test_a_large_value_takes_memory_of_twice_its_text(tail: Tail, fresh: Connection, output: str, sink: str) -> None:
     size = 140_000_000
     fresh.execute("CREATE TABLE big (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), b bytea)")
     fresh.execute("ALTER TABLE big ALTER b SET STORAGE EXTERNAL; SELECT feed_enable('big')")
@@ -331,7 +333,7 @@ def test_a_large_value_takes_twice_its_text(tail: Tail, fresh: Connection, outpu
 
 
 @pytest.mark.parametrize("source", ["table", "feed"])
-def test_a_row_of_more_than_a_gigabyte_as_text(tail: Tail, fresh: Connection, source: str) -> None:
+def test_a_row_of_more_than_a_gigabyte_as_text_is_named(tail: Tail, fresh: Connection, source: str) -> None:
     """A row has 540 MB of bytea. The error names the row, and the format binary has the row."""
     fresh.execute("CREATE TABLE big (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), b bytea)")
     fresh.execute("ALTER TABLE big ALTER b SET COMPRESSION pglz; SELECT feed_create('f', 'big')")

@@ -51,7 +51,7 @@ def test_a_set_that_was_begun_is_finished_first(tail: Tail, ordered: Connection)
     assert tail(*options) == ""
 
 
-def test_a_position_keeps_its_order(tail: Tail, ordered: Connection) -> None:
+def test_a_position_for_another_order_is_refused(tail: Tail, ordered: Connection) -> None:
     write(ordered, 1)
     tail("events", "--position", "plain")
     tail("events", "--position", "p", "--order-by", "s q")
@@ -79,7 +79,7 @@ def test_a_feed_delivers_all_sets(tail: Tail, ordered: Connection) -> None:
     assert numbers(tail("--feed", "f", "--batch-rows", "4")) == [6, 7, 8, 9]
 
 
-def test_whole_transactions(tail: Tail, fresh: Connection) -> None:
+def test_whole_transactions_are_in_one_batch(tail: Tail, fresh: Connection) -> None:
     for size in (3, 1, 2, 1, 4):
         write(fresh, *[size] * size)
     lines = "tr '\\n' ' ' >> got; echo >> got"

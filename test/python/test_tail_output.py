@@ -86,7 +86,7 @@ def mounted(image: Path, place: Path) -> Iterator[int]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mkfs.ext4"), reason="only root mounts")
-def test_a_file_system_mounted_elsewhere(tail: Tail, fresh: Connection) -> None:
+def test_a_batch_is_completed_after_its_file_system_is_mounted_again(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 6_000)
     image, place = tail.folder / "image", tail.folder / "mounted"
     place.mkdir()
@@ -108,7 +108,7 @@ def test_a_file_system_mounted_elsewhere(tail: Tail, fresh: Connection) -> None:
     assert first != second and rows == list(range(1, 6_001))
 
 
-def test_rotation_between_runs(tail: Tail, fresh: Connection) -> None:
+def test_each_rotated_file_has_its_own_header(tail: Tail, fresh: Connection) -> None:
     csv = (*EVENTS, "--format", "csv")
     for turn in range(4):
         insert(fresh, 10, 10 * turn + 1)
@@ -122,7 +122,7 @@ def test_rotation_between_runs(tail: Tail, fresh: Connection) -> None:
         assert [int(line.partition(",")[2]) for line in lines[1:]] == list(range(10 * turn + 1, 10 * turn + 11))
 
 
-def test_rotation_under_a_run(tail: Tail, fresh: Connection) -> None:
+def test_rotation_during_a_run_loses_no_row(tail: Tail, fresh: Connection) -> None:
     chance = random.Random(3)
     first = 1
     turns = range(6 if LONG_RUN else 2)
@@ -163,7 +163,7 @@ def test_rotation_of_half_a_batch_is_refused(tail: Tail, fresh: Connection, crea
     assert tail.rows("out.1") == list(range(1, 6_001)) and tail.rows() == list(range(6_001, 6_011))
 
 
-def test_half_a_batch_that_is_cut_off_by_hand(tail: Tail, fresh: Connection) -> None:
+def test_half_a_batch_can_be_cut_off_by_hand(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
     (tail.folder / "out").rename(tail.folder / "out.1")
@@ -203,7 +203,9 @@ def unmarked(tail: Tail, *arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("follow", [(), ("--follow",)])
-def test_copytruncate_of_a_file_that_cannot_be_marked(tail: Tail, fresh: Connection, follow: tuple[str, ...]) -> None:
+def test_copytruncate_of_a_file_without_attributes_is_noticed(
+    tail: Tail, fresh: Connection, follow: tuple[str, ...]
+) -> None:
     """The file is identified by its inode. A message reports that once."""
     insert(fresh, 10)
     code, messages = unmarked(tail, *EVENTS)
@@ -221,7 +223,7 @@ def test_copytruncate_of_a_file_that_cannot_be_marked(tail: Tail, fresh: Connect
     assert tail.rows("out.1") + tail.rows() == list(range(1, 31))
 
 
-def test_a_new_file_with_the_inode_of_the_former(tail: Tail, fresh: Connection) -> None:
+def test_a_new_file_with_the_inode_of_the_former_is_accepted(tail: Tail, fresh: Connection) -> None:
     """The new file must not be taken for a former file that was emptied.
 
     This requires a file system that distinguishes two files with one inode number.
@@ -279,7 +281,7 @@ def has_attributes(folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("mode", ["ab", "r+b"])
-def test_copytruncate_within_a_batch(tail: Tail, fresh: Connection, mode: str) -> None:
+def test_copytruncate_within_a_batch_is_noticed(tail: Tail, fresh: Connection, mode: str) -> None:
     insert(fresh, 10)
     tail.appended(*LARGE)
     insert(fresh, 6_000, 11)
@@ -293,7 +295,7 @@ def test_copytruncate_within_a_batch(tail: Tail, fresh: Connection, mode: str) -
     refused(tail, *LARGE)
 
 
-def test_changes_of_the_file_by_others(tail: Tail, fresh: Connection) -> None:
+def test_changes_of_the_file_by_others_are_refused(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 1000)
     tail.appended(*EVENTS)
     content = (tail.folder / "out").read_bytes()
@@ -313,7 +315,7 @@ def test_changes_of_the_file_by_others(tail: Tail, fresh: Connection) -> None:
     assert tail.rows() == list(range(1, 1006))
 
 
-def test_a_position_of_yesterday(tail: Tail, fresh: Connection) -> None:
+def test_rows_after_an_older_position_can_be_cut_off(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 1000)
     tail.appended(*EVENTS)
     shutil.copy(tail.folder / "p", tail.folder / "yesterday")
@@ -371,7 +373,7 @@ def test_an_interrupted_run_leaves_whole_batches(tail: Tail, fresh: Connection, 
 
 
 @pytest.mark.parametrize("truncating", [True, False])
-def test_a_file_that_is_not_appended_to(tail: Tail, fresh: Connection, truncating: bool) -> None:
+def test_a_file_opened_without_append_is_not_checked(tail: Tail, fresh: Connection, truncating: bool) -> None:
     insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
     mode = "wb" if truncating else "r+b"
@@ -418,7 +420,7 @@ def test_messages_are_not_written_among_rows(tail: Tail, fresh: Connection) -> N
     assert tail.rows() == [1, 2, 3, 4, 5]
 
 
-def test_a_file_that_is_removed(tail: Tail, fresh: Connection) -> None:
+def test_a_run_ends_if_its_file_is_removed(tail: Tail, fresh: Connection) -> None:
     """The rows would go to a file without a name. The run ends, and the rows come again."""
     insert(fresh, 5)
     out = tail.folder / "out"

@@ -32,7 +32,7 @@ def has_files(folder: Path, least: int) -> bool:
     return len(list((folder / "out").glob(FILES))) >= least
 
 
-def test_a_file_for_each_batch(fresh: Connection, tail: Tail) -> None:
+def test_each_batch_is_a_file(fresh: Connection, tail: Tail) -> None:
     insert(fresh, 25)
     assert tail(*RUN, "--batch-rows", "10") == ""
     assert rows(tail.folder) == list(range(1, 26))
@@ -44,7 +44,7 @@ def test_a_file_for_each_batch(fresh: Connection, tail: Tail) -> None:
     assert {path.name for path in (tail.folder / "out").iterdir() if path.suffix != ".parquet"} == {".inorder"}
 
 
-def test_a_feed(fresh: Connection, tail: Tail) -> None:
+def test_a_feed_names_its_files_by_batch(fresh: Connection, tail: Tail) -> None:
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 3)
     run = ("--feed", "f", "--format", "parquet", "--directory", "out")
@@ -85,7 +85,7 @@ def test_each_row_is_in_one_file_after_a_kill_at_any_moment(fresh: Connection, t
     assert not [path for path in (tail.folder / "out").iterdir() if path.name.endswith(".partial")]
 
 
-def test_a_table_of_one_column(fresh: Connection, tail: Tail) -> None:
+def test_null_and_empty_text_differ_in_a_table_of_one_column(fresh: Connection, tail: Tail) -> None:
     fresh.execute("CREATE TABLE v (t text, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED)")
     fresh.execute("CREATE INDEX ON v (xact)")
     fresh.execute("SELECT feed_enable('v')")
@@ -108,7 +108,7 @@ def test_another_reader_is_refused(fresh: Connection, tail: Tail) -> None:
     assert "has the files of the \ufffd" in tail(*RUN, code=2)
 
 
-def test_columns_may_change(fresh: Connection, tail: Tail) -> None:
+def test_added_columns_are_in_later_files(fresh: Connection, tail: Tail) -> None:
     insert(fresh, 1)
     with tail.started(*RUN, "--follow") as running:
         wait_for(lambda: (tail.folder / "out").exists() and rows(tail.folder) == [1])
@@ -120,7 +120,7 @@ def test_columns_may_change(fresh: Connection, tail: Tail) -> None:
     assert sorted(table.column_names for table in tables) == [["id", "n"], ["id", "n", "more"]]
 
 
-def test_a_directory_that_cannot_be_written(fresh: Connection, tail: Tail) -> None:
+def test_a_directory_that_cannot_be_written_is_an_error(fresh: Connection, tail: Tail) -> None:
     insert(fresh, 3)
     assert "cannot write /proc/.inorder" in tail(*RUN[:-1], "/proc", code=2)
     (tail.folder / "p").unlink()
@@ -128,7 +128,7 @@ def test_a_directory_that_cannot_be_written(fresh: Connection, tail: Tail) -> No
     assert rows(tail.folder) == [1, 2, 3]
 
 
-def test_an_older_copy_of_the_position_file(fresh: Connection, tail: Tail) -> None:
+def test_an_older_copy_of_the_position_file_is_refused(fresh: Connection, tail: Tail) -> None:
     insert(fresh, 20)
     tail(*RUN, "--batch-rows", "10")
     older, before = (tail.folder / "p").read_bytes(), set((tail.folder / "out").glob(FILES))
@@ -163,7 +163,7 @@ def test_a_file_of_another_feed_stays(fresh: Connection, tail: Tail) -> None:
     assert (tail.folder / "out" / "3.parquet").read_bytes() == b"another"
 
 
-def test_files_of_a_size(fresh: Connection, tail: Tail) -> None:
+def test_files_have_about_the_target_size(fresh: Connection, tail: Tail) -> None:
     """The number of rows in the first file is a guess.
 
     The number of rows in each further file follows from the size of the previous file.
@@ -185,7 +185,7 @@ def test_new_rows_wait_for_a_file_of_that_size(fresh: Connection, tail: Tail) ->
     assert len(list((tail.folder / "out").glob(FILES))) < 5
 
 
-def test_a_batch_that_ends_with_a_group_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_may_end_with_a_group_of_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("inorder.tail.parquet.GROUP_BYTES", 1)
     request = Request("", "events", tmp_path / "p", None, output="parquet", directory=tmp_path / "out")
     sink = ParquetSink(lambda _count: None, request)

@@ -92,7 +92,7 @@ def test_position_files_that_are_refused() -> None:
             assert decode(content) is None, content
 
 
-def test_a_position_of_another_format() -> None:
+def test_a_position_of_another_format_is_refused() -> None:
     with pytest.raises(ValueError, match="its format is 2, and this version of inorder reads 1"):
         decode(changed(format=2, new=1))
     with pytest.raises(ValueError, match="its format is 'x', and this version of inorder reads 1"):
@@ -155,7 +155,7 @@ def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("is_replaced", [True, False])
-def test_a_file_that_is_replaced_or_removed_before_its_lock(
+def test_a_file_replaced_before_its_lock_is_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
 ) -> None:
     """Without this check, this run would lock a file without a name, and the next run the file with the name."""
@@ -194,7 +194,7 @@ def test_no_file_of_another_name_is_touched(
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP])
-def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+def test_a_file_system_without_locks_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     def refuse(*_arguments: object) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -204,13 +204,13 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert caught.value.exit_code == 1
 
 
-def test_a_file_of_a_run_that_ended_before_it_read(tmp_path: Path) -> None:
+def test_a_file_of_a_run_that_ended_before_it_read_has_no_state(tmp_path: Path) -> None:
     (tmp_path / "p").write_bytes(NEW)
     with PositionFile(tmp_path / "p") as file:
         assert file.read(decode) is None
 
 
-def test_a_file_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(position, "MOST_BYTES", 1000)
     (tmp_path / "p").write_bytes(b" " * 1001)
     with PositionFile(tmp_path / "p") as file, pytest.raises(InputError, match="it has 1,001 bytes, and a position"):
@@ -257,7 +257,7 @@ NO_POSITIONS = [
 
 
 @pytest.mark.server
-def test_a_file_that_is_no_position_file(tail: Tail, fresh: Connection) -> None:
+def test_a_file_that_is_no_position_file_is_left_unchanged(tail: Tail, fresh: Connection) -> None:
     for content, message in NO_POSITIONS[:: 1 if LONG_RUN else 3]:
         (tail.folder / "p").write_bytes(content)
         assert message in tail(*EVENTS, code=2)
@@ -315,7 +315,7 @@ def test_only_a_regular_file_is_touched(tail: Tail, fresh: Connection) -> None:
 
 @pytest.mark.server
 @pytest.mark.parametrize("limit", [0, 20, 100])
-def test_no_room_for_the_position(tail: Tail, fresh: Connection, limit: int) -> None:
+def test_without_room_for_the_position_no_row_is_delivered(tail: Tail, fresh: Connection, limit: int) -> None:
     program = (
         f"import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
         "from inorder.cli import main\nmain()"
@@ -350,7 +350,7 @@ def test_a_batch_with_a_key_is_read_back(tail: Tail, fresh: Connection) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "written"), [(0, [1, 1, 2, 2, 3, 3]), (1000, [1, 1, 1, 1, 2, 2])])
-def test_states_that_a_crash_of_the_host_may_take_back(
+def test_only_states_that_must_survive_a_crash_are_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, written: list[int]
 ) -> None:
     synced: list[Path] = []

@@ -131,7 +131,7 @@ def write(dsn: str, number: int, ended: threading.Event) -> None:
         time.sleep(0.01)
 
 
-def test_crashes_under_load(private: Cluster, tmp_path: Path) -> None:
+def test_no_row_is_lost_in_crashes_under_load(private: Cluster, tmp_path: Path) -> None:
     tail = Tail(private, tmp_path, "postgres")
     with tail.started("events", "--position", "p", *POLL, to="out") as running:
         with beside(*(partial(write, private.dsn, number) for number in range(WRITERS))):
@@ -169,7 +169,9 @@ def test_rows_that_are_handed_out_are_on_disk(private: Cluster) -> None:
 
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
-def test_a_restart_in_mid_batch(private: Cluster, tmp_path: Path, source: tuple[str, ...]) -> None:
+def test_a_pipe_continues_after_a_restart_in_mid_batch(
+    private: Cluster, tmp_path: Path, source: tuple[str, ...]
+) -> None:
     tail = Tail(private, tmp_path, "postgres")
     with connect(private.dsn) as connection:
         insert(connection, ROWS)
@@ -193,7 +195,7 @@ def test_a_restart_in_mid_batch(private: Cluster, tmp_path: Path, source: tuple[
     assert stderr.endswith("\ninorder: reconnected\n")
 
 
-def test_a_restart_in_mid_batch_into_a_file(private: Cluster, tmp_path: Path) -> None:
+def test_a_file_is_complete_after_a_restart_in_mid_batch(private: Cluster, tmp_path: Path) -> None:
     tail = Tail(private, tmp_path, "postgres")
     with connect(private.dsn) as connection:
         insert(connection, ROWS)
@@ -211,7 +213,9 @@ def test_a_restart_in_mid_batch_into_a_file(private: Cluster, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
-def test_a_connection_lost_between_rows_and_position(private: Cluster, tmp_path: Path, source: tuple[str, ...]) -> None:
+def test_a_connection_lost_before_the_position_is_saved_repeats_no_row(
+    private: Cluster, tmp_path: Path, source: tuple[str, ...]
+) -> None:
     tail = Tail(private, tmp_path, "postgres")
     with connect(private.dsn) as connection:
         connection.execute("SELECT feed_create('f', 'events')")
@@ -247,7 +251,7 @@ def test_without_follow_a_lost_server_is_an_error(private: Cluster, tmp_path: Pa
     assert numbers(tail("events", "--position", "p")) == list(range(1, ROWS + 1))
 
 
-def test_a_count_continues_to_fold(private: Cluster, tmp_path: Path) -> None:
+def test_a_count_continues_to_fold_after_a_restart(private: Cluster, tmp_path: Path) -> None:
     count = Tail(private, tmp_path, "postgres", command="count")
     with connect(private.dsn) as connection:
         connection.execute("SELECT exact_count_start('events')")

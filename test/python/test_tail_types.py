@@ -286,14 +286,14 @@ def unchecked(cluster: Cluster, tmp_path: Path) -> Iterator[Tail]:
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "binary", "arrow", "parquet"])
-def test_bytes_that_are_not_text(unchecked: Tail, form: str) -> None:
+def test_bytes_that_are_not_text_are_an_error(unchecked: Tail, form: str) -> None:
     parquet = ("--directory", "d") if form == "parquet" else ()
     read = ("events", "--position", "p", "--format", form, *parquet)
     text = unchecked(*read, code=1)
     assert "\nDETAIL:  The error is in column t of the row (n) = (2).\nHINT:  The server does not convert text" in text
 
 
-def test_bytes_that_are_not_text_as_null(unchecked: Tail) -> None:
+def test_bytes_that_are_not_text_become_null_on_request(unchecked: Tail) -> None:
     unchecked("events", "--position", "p", "--format", "parquet", "--directory", "d", "--misfits", "null")
     (file,) = unchecked.folder.glob("d/*.parquet")
     rows = [[row[name] for name in ("n", "t", "list", "m")] for row in pq.read_table(file).to_pylist()]

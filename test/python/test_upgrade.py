@@ -299,7 +299,7 @@ def test_the_tool_updates_the_sql_edition(
     assert difference(*installations) == ""
 
 
-def test_pg_upgrade(server: Installation, stages: dict[str, Path]) -> None:
+def test_pg_upgrade_keeps_state_and_updates_both_editions(server: Installation, stages: dict[str, Path]) -> None:
     majors = pg_upgrading.other_majors(server)
     if not majors:
         pytest.skip("pg_upgrade needs servers of two major versions")
