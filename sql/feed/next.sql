@@ -139,6 +139,17 @@ BEGIN
         t, inorder_internal.parts_with_rows(t, b.transactions), b, place), false, caller);
 END $$;
 
+-- The key of the n-th row of one transaction of a batch, counted from 1. Null if there is no such row, or if no key
+-- distinguishes the rows of a transaction.
+CREATE FUNCTION inorder_internal.key_at(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, place bigint, caller oid
+) RETURNS text[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN CASE WHEN cardinality(t.order_columns) > 0 THEN (inorder_internal.find_place(
+        t, inorder_internal.rest_of_one(b, number), least(place, 2147483647)::int, caller))[3:] END;
+END $$;
+
 -- The end of a batch, found by queries. Rows that existed before feed_prepare() come first. These rows are read in the
 -- order of their key. Reading them in the order of the number would make the planner sort all of them.
 CREATE FUNCTION inorder_internal.end_by_query(
@@ -178,8 +189,7 @@ BEGIN
     IF e.has_rows IS NULL AND max_rows IS NOT NULL THEN
         e := inorder_internal.end_by_query(t, b, max_rows, caller);
     ELSIF e.place IS NOT NULL AND e.last_key IS NULL AND NOT whole THEN
-        e.last_key := (inorder_internal.find_place(
-            t, inorder_internal.rest_of_one(b, e.number), e.place::int, caller))[3:];
+        e.last_key := inorder_internal.key_at(t, b, e.number, e.place, caller);
     END IF;
     n.is_all := max_rows IS NULL OR e.number IS NULL;
     n.batch := b;
@@ -189,7 +199,7 @@ BEGIN
             ELSE b.transactions
                 * (int8multirange(int8range(0, e.number, '[]')) + inorder_internal.one_number(b.resumed)) END;
         -- The batch ends after the transaction of its last row if no key distinguishes the rows of a transaction.
-        IF NOT whole AND cardinality(t.order_columns) > 0 AND e.last_key IS NOT NULL THEN
+        IF NOT whole AND cardinality(e.last_key) > 0 THEN
             n.batch.cut := e.number;
             n.batch.cut_after := e.last_key;
         END IF;

@@ -90,23 +90,6 @@ BEGIN
     RETURN b;
 END $$;
 
--- The key of the n-th row of one transaction of a batch, counted from 1. Null if there is no such row, or if no key
--- distinguishes the rows. A part stores the same key columns as the batch; a batch that was cut by another key is
--- refused.
-CREATE FUNCTION inorder_internal.key_at(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, place bigint, caller oid
-) RETURNS text[]
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF cardinality(t.order_columns) = 0 THEN
-        RETURN NULL;
-    END IF;
-    PERFORM inorder_internal.check_order(t, b.members, number);
-    RETURN (inorder_internal.as_caller(t, inorder_internal.place_query(
-        t, NULL, inorder_internal.of_batch(b, inorder_internal.one_number(number)), least(place, 2147483647)::int),
-        false, caller))[3:];
-END $$;
-
 -- Transactions of a batch, in the order of the batch, and the estimated number of rows of each transaction. In a large
 -- batch only a sample of the rows is examined, and transactions with few rows may be missing.
 CREATE FUNCTION inorder_internal.distribution(
@@ -174,10 +157,13 @@ BEGIN
         END LOOP;
         place := div(total * i, parts) - before;
         CONTINUE WHEN at = first AND place <= taken;
+        key := NULL;
         -- A part ends inside a large transaction, or at the end of a small transaction.
-        key := CASE WHEN place > 0 AND rows[at] > div(div(total, parts), 8)
-                    THEN inorder_internal.key_at(t, b, numbers[at], place - CASE WHEN at = first THEN taken ELSE 0 END,
-                                                    caller) END;
+        IF place > 0 AND rows[at] > div(div(total, parts), 8) THEN
+            -- A part stores the same key columns as the batch. A batch that was cut by another key is refused.
+            PERFORM inorder_internal.check_order(t, b.members, numbers[at]);
+            key := inorder_internal.key_at(t, b, numbers[at], place - CASE WHEN at = first THEN taken ELSE 0 END, caller);
+        END IF;
         last := CASE WHEN place = 0 THEN at - 1 ELSE at END;
         CONTINUE WHEN key IS NULL AND (last < first OR last >= cardinality(rows));
         part := inorder_internal.part_to(b, numbers[last], key);

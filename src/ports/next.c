@@ -211,6 +211,21 @@ batch_of(const Table *table, Numbers set, int64 cut, Datum cut_after)
 }
 
 /*
+ * The key of the last row of a batch that ends inside a transaction, found by a query of the caller; 0 if no key
+ * distinguishes the rows of a transaction.  The batch then ends after the transaction.
+ */
+static Datum
+last_key(const Table *table, HeapTupleHeader batch, const BatchEnd *end)
+{
+	Value		key = owner_call("key_at", 5, (Value[]) {
+		table->description, value_of(PointerGetDatum(batch), HeapTupleHeaderGetTypeId(batch)), number_value(end->number),
+			number_value(end->place), value_of(ObjectIdGetDatum(table->reader), OIDOID)
+	});
+
+	return key.null ? (Datum) 0 : key.value;
+}
+
+/*
  * Find the first batch of a set of transactions, and the end of this batch, in the active snapshot.  The batch is null
  * if the set has no rows, unless the request accepts a batch without rows.  False if the batch cannot be found by the
  * indexes.
@@ -232,8 +247,9 @@ find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTup
 	end->is_all = end->is_all || !request->is_limited;
 	if (end->is_all)
 		return true;
+	/* The indexes show the key only if it is a uuid. */
 	if (!request->whole && end->place != 0 && end->last_key == (Datum) 0)
-		return false;
+		end->last_key = last_key(table, *batch, end);
 	*batch = batch_of(table, up_to(set, end->number), end->number, request->whole ? (Datum) 0 : end->last_key);
 	return true;
 }
