@@ -31,17 +31,19 @@ BEGIN
     RAISE 'trigger "%" of table % fires after the guard', name, relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'The trigger may give a row the number of a transaction that readers have already read.',
-          HINT = (WITH RECURSIVE above AS (
-                      -- The trigger of a partition is renamed together with the trigger of the parent.
-                      SELECT g.tgrelid, g.tgparentid FROM pg_trigger AS g
-                      WHERE g.tgrelid = relation AND g.tgname = say_later_trigger.name::name
-                      UNION ALL
-                      SELECT g.tgrelid, g.tgparentid FROM above AS a JOIN pg_trigger AS g ON g.oid = a.tgparentid
-                  )
-                  SELECT format('Triggers fire in the byte order of their names: ALTER TRIGGER %I ON %s '
-                                'RENAME TO %I.', name, a.tgrelid::regclass,
-                                concat('a_', left(name, 61 - octet_length(name) + char_length(name))))
-                  FROM above AS a WHERE a.tgparentid = 0);
+          -- A snapshot that is older than the trigger does not see it.
+          HINT = format('Triggers fire in the byte order of their names: ALTER TRIGGER %I ON %s RENAME TO %I.', name,
+                        coalesce((
+                            WITH RECURSIVE above AS (
+                                -- The trigger of a partition is renamed together with the trigger of the parent.
+                                SELECT g.tgrelid, g.tgparentid FROM pg_trigger AS g
+                                WHERE g.tgrelid = relation AND g.tgname = say_later_trigger.name::name
+                                UNION ALL
+                                SELECT g.tgrelid, g.tgparentid FROM above AS a JOIN pg_trigger AS g
+                                    ON g.oid = a.tgparentid
+                            )
+                            SELECT a.tgrelid::regclass FROM above AS a WHERE a.tgparentid = 0), relation),
+                        concat('a_', left(name, 61 - octet_length(name) + char_length(name))));
 END $$;
 
 CREATE FUNCTION inorder_internal.say_restored_table(relation regclass) RETURNS void

@@ -115,6 +115,16 @@ def test_the_guard_refuses_rows_while_a_later_trigger_exists(
     assert numbers(owner) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("isolation", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_a_later_trigger_is_refused_if_the_snapshot_does_not_see_it(place: Place, isolation: str) -> None:
+    owner, other = place.make(PLAIN), place.session()
+    run(owner, "CREATE FUNCTION same() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END'")
+    run(other, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
+    run(owner, "CREATE TRIGGER zzz BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION same()")
+    assert states(other, READS) == dict.fromkeys(READS, LATER)
+    assert state(other, "INSERT INTO t (n) VALUES (4)") == LATER
+
+
 def test_a_later_trigger_for_updates_alone_is_refused(place: Place) -> None:
     owner = place.make(PLAIN)
     run(
