@@ -94,8 +94,8 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )  # fmt: skip
 @option(
     "--accept-table", is_flag=True, excludes={"--shards": "each shard is a table of its own"},
-    help="Continue although the guard or the primary key of TABLE was created again, or partitions were attached, "
-         "whose earlier rows are then not delivered.",
+    help="Continue although the guard or the primary key of TABLE was created again, or partitions were attached. "
+         "Rows that were in the partitions before are not delivered.",
 )  # fmt: skip
 @option(
     "--accept-output", is_flag=True,
