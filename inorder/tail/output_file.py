@@ -121,7 +121,10 @@ class OutputFile:
         return size
 
     def place(self, mark: Mark, start: str | None) -> int:
-        """The place of a mark. Raise an error for a file without the mark. ``start``: the bytes after the mark."""
+        """The place of a mark. Raise an error for a file without the mark.
+
+        ``start``: in hexadecimal, the first bytes of an unfinished batch, which may follow the mark.
+        """
         size = self.size()
         is_same = self.id() == mark.id
         if size == 0:

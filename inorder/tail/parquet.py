@@ -70,7 +70,8 @@ class ParquetSink(Sink):
         assert request.directory is not None
         self.request, self.directory = request, request.directory
         self.source: Source | None = None
-        # The last batch: its name in the claim, its digest in the position file, its name in this run.
+        # The last batch: its name in the file CLAIM, its digest in the position file, and its name if this run has
+        # written it.
         self.last = self.recorded = self.given = ""
         self.accepts = False
         self.name = ""

@@ -34,7 +34,7 @@ LOCK_CACHED = "lock_cached"
 LOCK_KEPT = "lock_kept"
 XACT = "xact"
 
-# The statements of a transaction, by form. Forms that are not listed run one INSERT, or one of several INSERTs.
+# The statements of a transaction, by form. In every other form, a transaction is a single INSERT.
 STATEMENTS = {
     LOCK: ("lock", "discard", "insert", "unlock"),
     LOCK_CACHED: ("lock", "discard", "insert", "unlock"),
