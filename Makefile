@@ -75,8 +75,8 @@ SQL_SOURCES = \
     rights.sql
 DATA_built  = inorder--$(EXTVERSION).sql
 
-# Scripts that update earlier versions. As the install script, the scripts that update to this version end with the
-# files that set privileges.
+# Scripts that update earlier versions. Like the install script, the scripts that update to this version end with
+# the files that set privileges.
 UPDATES     = $(patsubst $(HERE)sql/update/%,%,$(wildcard $(HERE)sql/update/inorder--*.sql))
 NEW_UPDATES = $(filter inorder--%--$(EXTVERSION).sql,$(UPDATES))
 DATA        = $(addprefix sql/update/,$(filter-out $(NEW_UPDATES),$(UPDATES)))

@@ -69,7 +69,7 @@ def overall(answers: Sequence[Answer]) -> Answer:
     return decided.pop() if len(decided) == 1 else Answer.IN_PART
 
 
-# --- how a figure answers ------------------------------------------------------
+# --- answers from a measured figure --------------------------------------------
 
 
 def near(ratio: Estimate) -> Answer:

@@ -92,7 +92,7 @@ def distinct(study: str, table: Mapping[str, Any]) -> Iterator[Published]:
 
 
 def size_text(rows: int | str) -> str:
-    """Rows, written shorter for millions.
+    """A number of rows, with M for millions; other text is not changed.
 
     >>> size_text(50_000_000), size_text(600), size_text("small")
     ('50 M', '600', 'small')

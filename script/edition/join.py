@@ -44,8 +44,8 @@ PINNED = (
     "plpgsql.extra_warnings = 'none'",
 )  # fmt: skip
 # Without enable_seqscan = off, a plan that was made when the state was small would later read all dead versions of
-# rows: see state.c. Without jit = off, PostgreSQL before 18 would compile a plan that has a sequential scan
-# nevertheless, because the cost of this scan is 10^10.
+# rows: see state.c. Some plans have a sequential scan nevertheless, with a cost of 10^10: without jit = off, PostgreSQL
+# before 18 would compile these plans.
 BY_INDEX = ("enable_seqscan = off", "jit = off")
 OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA")
 HEADER = re.compile(

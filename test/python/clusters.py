@@ -129,7 +129,7 @@ def place_of_sum(content: bytes) -> int:
         if struct.unpack_from("<I", content, place)[0] == remainder:
             return place
         remainder = crc32c(content[place : place + 4], remainder)
-    raise AssertionError("the control file has no sum")
+    raise AssertionError("the control file has no checksum")
 
 
 def crc32c(content: bytes, before: int = 0) -> int:

@@ -50,14 +50,14 @@ class FarServer:
 @contextmanager
 def far_server(cluster: Cluster) -> Iterator[FarServer]:
     if os.geteuid() != 0:
-        pytest.skip("only root makes a network namespace")
+        pytest.skip("only root can create a network namespace")
     if missing := [name for name in ("unshare", "nsenter", "ip", "tc") if shutil.which(name) is None]:
         pytest.skip(f"this system has no {missing[0]}")
     command = ["unshare", "--net", "sh", "-c", "ip link set lo up && echo ready && exec cat"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdin and holder.stdout
         if holder.stdout.readline() != b"ready\n":
-            pytest.skip("this system makes no network namespace")
+            pytest.skip("this system cannot create a network namespace")
         server = FarServer(holder.pid, f"{cluster.folder / 'run'}/.s.PGSQL.5432")
         try:
             yield server

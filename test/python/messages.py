@@ -49,7 +49,7 @@ def messages() -> dict[str, str]:
     assert set(by_message) >= AROUND
     for name, pattern, around in FAULTS:
         faults = re.findall(pattern, (ROOT / name).read_text())
-        assert faults, f"no fault in {name}"
+        assert faults, f"{name} has no part of a composed message"
         for fault in faults:
             says = re.sub(r"%[a-zA-Z]", "…", fault).replace("''", "'").replace('\\"', '"')
             by_message[around.format(says)] = Path(name).name

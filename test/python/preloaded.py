@@ -1,8 +1,8 @@
 """The tool without the time for loading: a process that has loaded the tool forks for each run.
 
 A run is a separate process, with its own folder, environment and output. A run differs from ``python -m inorder`` in
-two ways: the run does not free its memory at the end, and its servers are copies, like the servers of the tests. A run
-takes a third of a second of CPU time, and most of this time for loading.
+two ways: the run does not free its memory at the end, and its servers are copies, like the servers of the tests.
+``python -m inorder`` takes a third of a second of CPU time, most of it for loading.
 """
 
 import atexit
@@ -258,7 +258,7 @@ def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     except SystemExit as ended:
         assert isinstance(ended.code, int)
         leave(ended.code)
-    raise AssertionError("the program came back")
+    raise AssertionError("the program returned")
 
 
 def leave(code: int) -> NoReturn:

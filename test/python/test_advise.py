@@ -204,7 +204,7 @@ def test_a_role_without_rights_is_told_what_it_cannot_see(advised: Advised, role
 
 
 @pytest.mark.server
-@pytest.mark.skipif(TESTED != "c", reason="installs the C extension")
+@pytest.mark.skipif(TESTED != "c", reason="the advice installs the C extension")
 @pytest.mark.parametrize(("install", "code"), [("CREATE EXTENSION inorder", 2), (INSTALL, 0)])
 def test_a_superuser_can_use_an_extension_installed_as_advised(advised: Advised, install: str, code: int) -> None:
     """The schema ``public`` belongs to the owner of the database, whom a superuser does not trust."""

@@ -202,7 +202,7 @@ OTHER_TEXTS = (
 )  # fmt: skip
 
 
-@pytest.mark.skipif(TESTED != "c", reason="without C the text is run by the role that made it")
+@pytest.mark.skipif(TESTED != "c", reason="in the SQL edition the text is run by the role that made it")
 def test_a_query_text_runs_only_over_its_own_table(dsn: str) -> None:
     """The query is examined after it was parsed and before it is planned: names may lead to other objects by then."""
     with connect(f"{dsn} user=mallory") as mallory:

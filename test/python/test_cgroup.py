@@ -39,7 +39,7 @@ def tables_on(cluster: Cluster, small: Small) -> InsertTables:
 def a_place() -> Parent:
     place = cgroup.parent()
     if place is None:
-        pytest.skip("no memory control group may be made here")
+        pytest.skip("no control group for memory can be created here")
     return place
 
 
@@ -145,7 +145,7 @@ def test_a_disk_is_limited_to_a_number_of_requests(server: Installation) -> None
         return
     where = cgroup.parent(cgroup.IO)
     if where is None:
-        pytest.skip("no control group for disks may be made here")
+        pytest.skip("no control group for disks can be created here")
     with Cluster(server) as cluster:
         tables = tables_on(cluster, small)
         tables.serve_for_measuring()

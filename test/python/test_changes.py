@@ -466,7 +466,7 @@ def test_a_foreign_partition_or_one_of_another_owner_is_refused_in_a_log(fresh: 
     A trigger cannot write into a foreign table without a plan.
     """
     if edition_name == "sql":
-        pytest.skip("its rows are written by a statement")
+        pytest.skip("the SQL edition writes rows of a log by statements")
     with roles(fresh, "mallory_of_logs"):
         run(fresh, *KEEPS_LOGS, "INSERT INTO t VALUES (1)", "ALTER TABLE l OWNER TO mallory_of_logs")
         assert state(fresh, "INSERT INTO t VALUES (2)") == GROUND
@@ -500,7 +500,7 @@ def test_partitions_of_a_log_are_examined_again_only_when_they_change(
 ) -> None:
     """To examine a thousand partitions in each statement would take most of its time."""
     if edition_name == "sql":
-        pytest.skip("its rows are written by a statement")
+        pytest.skip("the SQL edition writes rows of a log by statements")
     looks: list[str | None] = []
     fresh.add_notice_handler(lambda message: looks.append(message.message_primary))
     run(fresh, *KEEPS_LOGS, *HIGH_PARTS, "SELECT changes_resync('t')")
@@ -528,7 +528,7 @@ def test_no_partition_key_of_another_owner_is_evaluated_by_a_writer(
 ) -> None:
     """The server evaluates constants in the key of a partitioned table when the server loads the table's partitions."""
     if edition_name == "sql":
-        pytest.skip("its rows are written by a statement")
+        pytest.skip("the SQL edition writes rows of a log by statements")
     looks: list[str | None] = []
     fresh.add_notice_handler(lambda message: looks.append(message.message_primary))
     high, _ = HIGH_PARTS
@@ -575,7 +575,7 @@ def test_only_a_permanent_table_can_be_a_log(
     A temporary table may be in the buffers of another session; a view or a foreign table has no storage.
     """
     if edition_name == "sql":
-        pytest.skip("its triggers are the functions of the logs")
+        pytest.skip("the SQL edition has a trigger function for each log")
     columns = '(change uuid, id int[], op "char")'
     statement = {
         "VIEW": 'CREATE VIEW l AS SELECT null::uuid AS change, null::int[] AS id, null::"char" AS op',
@@ -638,7 +638,7 @@ def test_the_trigger_of_logs_writes_into_no_log_of_another_role(
     Such a table gets no row, and is not even locked.
     """
     if edition_name == "sql":
-        pytest.skip("its triggers are the functions of the logs")
+        pytest.skip("the SQL edition has a trigger function for each log")
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, "SELECT changes_enable('t')", "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs")
         trigger = (
@@ -664,7 +664,7 @@ def test_the_trigger_of_logs_writes_nothing_into_a_dropped_column(
     The dropped column keeps the length of its former values.
     """
     if edition_name == "sql":
-        pytest.skip("its triggers are the functions of the logs")
+        pytest.skip("the SQL edition has a trigger function for each log")
     run(fresh, f"CREATE TABLE l (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), gone {dropped}, op \"char\")",
         "SELECT feed_enable('l')", "ALTER TABLE l DROP COLUMN gone",
         f"CREATE TABLE x (id {key}, gone {key}, again {key})", "ALTER TABLE x DROP COLUMN gone")  # fmt: skip
@@ -684,7 +684,7 @@ def test_the_privilege_trigger_does_not_suffice_to_make_a_log(
 ) -> None:
     """A role with TRIGGER on two tables of an owner must not insert rows into the table on which it lacks INSERT."""
     if edition_name == "sql":
-        pytest.skip("its triggers are the functions of the logs")
+        pytest.skip("the SQL edition has a trigger function for each log")
     log = 'CREATE TABLE l (change uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), id int[], op "char" NOT NULL)'
     statements = ["CREATE TABLE l (id int PRIMARY KEY)", "SELECT changes_enable('l')"] if is_log else [log]
     name = "l_changes" if is_log else "l"
@@ -749,7 +749,7 @@ def test_a_partition_of_a_log_runs_no_code_of_another_role(
 ) -> None:
     """Default privileges may give another role TRIGGER on a partition that is created later."""
     if edition_name == "sql":
-        pytest.skip("its logs are written by statements of the role, which fire what is there")
+        pytest.skip("the SQL edition writes logs by statements of the role, which fire the triggers of the log")
     partition = 't_changes_1 (change uuid NOT NULL, id int[], op "char" NOT NULL)'
     if other_columns:
         partition = 't_changes_1 (op "char" NOT NULL, id int[], change uuid NOT NULL)'
@@ -788,7 +788,7 @@ def test_writers_of_partitions_get_a_hint_if_the_log_was_dropped(
 def test_writers_continue_without_the_extension(fresh: Connection, edition_name: str) -> None:
     """DROP EXTENSION drops the triggers, too, including the trigger for rows that move to another partition."""
     if edition_name == "sql":
-        pytest.skip("its triggers are the functions of the logs")
+        pytest.skip("the SQL edition has a trigger function for each log")
     prepare(fresh, *PARTS)
     run(fresh, "DROP EXTENSION inorder CASCADE", *WRITES)
     assert value(fresh, "SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal") == 0
@@ -923,7 +923,7 @@ def test_a_function_created_meanwhile_by_another_role_is_not_used(
     After OR REPLACE by a superuser it still belongs to its owner, who may change it.
     """
     if edition_name == "c":
-        pytest.skip("no function of a log is made")
+        pytest.skip("the C extension creates no function for a log")
     with roles(fresh, "mallory_of_logs"), connect(fresh.info.dsn) as mallory:
         run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "GRANT CREATE ON SCHEMA public TO mallory_of_logs",
             "GRANT INSERT ON t_changes TO mallory_of_logs")  # fmt: skip

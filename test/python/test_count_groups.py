@@ -72,7 +72,7 @@ def test_the_number_of_partitions_does_not_change_how_often_they_are_looked_up(
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
 @pytest.mark.parametrize("folds", [False, True])
-def test_every_kind_of_statement(fresh: Connection, tables: Sequence[str], folds: bool) -> None:
+def test_every_kind_of_statement_is_counted(fresh: Connection, tables: Sequence[str], folds: bool) -> None:
     run(fresh, *tables, "CREATE TABLE parents (id int PRIMARY KEY)", "INSERT INTO parents VALUES (0), (1), (2), (3)",
         "INSERT INTO orders SELECT n, 's' || n % 4, n % 3 FROM generate_series(1, 200) AS n",
         "ALTER TABLE orders ADD FOREIGN KEY (tenant) REFERENCES parents ON DELETE CASCADE ON UPDATE CASCADE",
@@ -90,7 +90,7 @@ def test_every_kind_of_statement(fresh: Connection, tables: Sequence[str], folds
             assert stands(fresh) and difference(fresh) == [], statement
 
 
-def test_copy(fresh: Connection) -> None:
+def test_rows_of_copy_are_counted(fresh: Connection) -> None:
     start(fresh)
     with fresh.cursor().copy(b"COPY orders FROM STDIN") as copy:
         for number in range(1000, 1600):
@@ -168,7 +168,7 @@ def test_without_columns_all_rows_are_one_group(fresh: Connection) -> None:
         assert difference(fresh, "orders_count", "SELECT count(*) FROM orders") == [], statement
 
 
-def test_several_sets_of_one_table(fresh: Connection) -> None:
+def test_each_of_several_sets_is_counted(fresh: Connection) -> None:
     start(fresh)
     run(fresh, "SELECT exact_count_start('orders', by => '{tenant,status}')",
         "SELECT exact_count_start('orders', by => '{}')", "UPDATE orders SET tenant = 9 WHERE id < 20", FOLD,
@@ -188,7 +188,7 @@ VALUES = {
 }  # fmt: skip
 
 
-def test_types_of_groups(fresh: Connection) -> None:
+def test_groups_of_every_type_are_counted(fresh: Connection) -> None:
     run(fresh, "CREATE TYPE mood AS ENUM ('sad', 'happy')")
     for place, kind in enumerate(TYPES[:: 1 if LONG_RUN else 2]):
         run(fresh, f"CREATE TABLE t{place} (v {kind})", f"SELECT exact_count_start('t{place}', by => '{{v}}')",
@@ -416,7 +416,9 @@ WHILE_A_FOLD_WAITS = {
 
 
 @pytest.mark.parametrize("changes", WHILE_A_FOLD_WAITS.values(), ids=WHILE_A_FOLD_WAITS)
-def test_changes_while_a_fold_waits(fresh: Connection, other: Connection, changes: Sequence[str]) -> None:
+def test_a_fold_is_refused_if_the_table_changes_while_it_waits(
+    fresh: Connection, other: Connection, changes: Sequence[str]
+) -> None:
     *meanwhile, after = changes
     start(fresh, PARTS)
     run(fresh, "VACUUM FULL high_2")  # lets the fold count the table
@@ -544,7 +546,7 @@ def test_generated_columns_of_partitions(fresh: Connection) -> None:
         assert difference(fresh) == [] and stands(fresh), statement
 
 
-def test_with_the_replication_role_replica(fresh: Connection) -> None:
+def test_writes_with_the_replication_role_replica_are_counted(fresh: Connection) -> None:
     for tables in (PLAIN, PARTS):
         start(fresh, tables)
         run(fresh, "SET session_replication_role = replica")
@@ -568,7 +570,7 @@ def test_a_detached_partition_is_counted_no_more(fresh: Connection) -> None:
     assert difference(fresh) == [] and stands(fresh)
 
 
-def test_triggers_of_rows_that_came_with_a_partition(fresh: Connection) -> None:
+def test_changed_triggers_of_a_partition_are_noticed(fresh: Connection) -> None:
     """After ENABLE TRIGGER the trigger for replicas also fires, and would count rows twice.
 
     After DISABLE TRIGGER rows that move to another partition would be missed.

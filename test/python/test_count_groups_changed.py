@@ -28,7 +28,7 @@ def test_a_table_cannot_become_a_child(fresh: Connection) -> None:
     run(fresh, "SELECT exact_count_stop('orders', by => '{status}')", "ALTER TABLE orders INHERIT parent")
 
 
-def test_a_partitioned_table_that_was_a_partition(fresh: Connection) -> None:
+def test_a_former_partition_is_counted_and_folds_only_after_a_commit(fresh: Connection) -> None:
     run(fresh, *PARTS, ROWS, "SELECT exact_count_start('orders', by => '{}')", FOLD,
         "CREATE TABLE above (LIKE orders) PARTITION BY LIST (id)", "ALTER TABLE above ATTACH PARTITION orders DEFAULT",
         "DELETE FROM above WHERE id < 9", "ALTER TABLE above DETACH PARTITION orders")  # fmt: skip
@@ -40,8 +40,8 @@ def test_a_partitioned_table_that_was_a_partition(fresh: Connection) -> None:
     run(fresh, "ROLLBACK")
 
 
-def test_columns_that_swap_names(fresh: Connection) -> None:
-    """The view counts the column that had the name before. The triggers count the column that has the name now."""
+def test_a_fold_is_refused_if_columns_swap_names(fresh: Connection) -> None:
+    """The view would count the column that had the name before, and the triggers the column that has the name now."""
     start(fresh)
     run(fresh, "ALTER TABLE orders RENAME status TO former", "ALTER TABLE orders RENAME note TO status")
     assert refusal(fresh, FOLD) == "55000"
@@ -49,7 +49,7 @@ def test_columns_that_swap_names(fresh: Connection) -> None:
     assert stands(fresh) and difference(fresh) == []
 
 
-def test_columns_of_a_view_that_swap_names(fresh: Connection) -> None:
+def test_a_fold_is_refused_if_counted_columns_swap_names(fresh: Connection) -> None:
     run(fresh, "CREATE TABLE orders (a int, b int)", "INSERT INTO orders VALUES (1, 2)",
         START.replace("status", "a,b"), FOLD, "ALTER TABLE orders RENAME a TO c",
         "ALTER TABLE orders RENAME b TO a", "ALTER TABLE orders RENAME c TO b")  # fmt: skip
@@ -58,7 +58,7 @@ def test_columns_of_a_view_that_swap_names(fresh: Connection) -> None:
     assert difference(fresh, "orders_by_a_b", "SELECT a, b, count(*) FROM orders GROUP BY a, b") == []
 
 
-def test_a_trigger_that_moves_rows_after_ours(fresh: Connection) -> None:
+def test_a_fold_is_refused_if_a_later_trigger_moves_rows(fresh: Connection) -> None:
     """MERGE hides a row that is moved. Our trigger sees only changes of triggers that fire before our trigger."""
     start(fresh, PARTS)
     run(
@@ -88,7 +88,7 @@ def test_writers_continue_without_the_view(fresh: Connection) -> None:
     run(fresh, "DROP VIEW orders_by_status", "SELECT orders_by_status_fold()")
 
 
-def test_another_table_in_the_place_of_the_deltas(fresh: Connection) -> None:
+def test_another_table_in_the_place_of_the_deltas_gets_no_row(fresh: Connection) -> None:
     """The table's owner could run a trigger with the rights of each writer."""
     start(fresh)
     run(fresh, "DROP TABLE orders_by_status_deltas CASCADE", "CREATE TABLE ran ()", "GRANT ALL ON ran TO PUBLIC")
@@ -136,7 +136,7 @@ def test_a_writer_that_folds_waits_for_nothing(fresh: Connection, other: Connect
     assert value(fresh, "SELECT count(*) < 20 FROM orders_by_status_deltas") is True
 
 
-def test_a_partition_of_another_owner(fresh: Connection) -> None:
+def test_a_fold_runs_no_code_of_the_owner_of_a_partition(fresh: Connection) -> None:
     """Writers fold as the owner of the table.
 
     Planning the fold would run functions in the partition's indexes as that role.
@@ -163,7 +163,7 @@ def test_a_partition_of_another_owner(fresh: Connection) -> None:
         run(fresh, "DROP TABLE orders CASCADE", "DROP FUNCTION spy(int)")
 
 
-def test_two_sets_of_counts_with_one_name(fresh: Connection) -> None:
+def test_two_sets_of_counts_with_one_name_are_refused(fresh: Connection) -> None:
     run(fresh, "CREATE TABLE orders (a int, b int, a_b int)", "INSERT INTO orders VALUES (1, 2, 3)",
         START.replace("status", "a,b"), FOLD)  # fmt: skip
     assert refusal(fresh, START.replace("status", "a_b")) == "42P07"
@@ -174,7 +174,7 @@ def test_two_sets_of_counts_with_one_name(fresh: Connection) -> None:
     assert refusal(fresh, f"SELECT exact_count_start('{long}', by => '{{}}')") == "42P07"
 
 
-def test_rows_that_are_written_without_a_statement(fresh: Connection) -> None:
+def test_tables_of_deltas_and_logs_cannot_be_counted_by_group(fresh: Connection) -> None:
     """The triggers in C write deltas and logs without a statement.
 
     A statement trigger on these tables would count no rows.
@@ -188,7 +188,7 @@ def test_rows_that_are_written_without_a_statement(fresh: Connection) -> None:
     run(fresh, "SELECT exact_count_stop('t_changes', by => '{}')", "SELECT changes_enable('t')")
 
 
-def test_privileges_that_suffice_to_fold(fresh: Connection) -> None:
+def test_the_documented_privileges_suffice_to_fold(fresh: Connection) -> None:
     """In the SQL edition a writer folds with its own privileges.
 
     The privileges of docs/count.md suffice, without TRIGGER.
@@ -267,7 +267,7 @@ CHANGED_DELTAS = {
 
 
 @pytest.mark.parametrize("name", CHANGED_DELTAS)
-def test_deltas_that_were_changed(fresh: Connection, name: str) -> None:
+def test_changed_deltas_are_noticed(fresh: Connection, name: str) -> None:
     """Rows are written into the deltas, or missing there, without an error."""
     start(fresh)
     run(fresh, "INSERT INTO orders VALUES (-20, 'unfolded')")
@@ -279,7 +279,7 @@ def test_deltas_that_were_changed(fresh: Connection, name: str) -> None:
         assert difference(fresh) == [], statement
 
 
-def test_deltas_that_a_transaction_changes_twice(fresh: Connection) -> None:
+def test_a_fold_is_refused_in_a_transaction_that_changed_the_deltas(fresh: Connection) -> None:
     start(fresh)
     rights = f"GRANT SELECT ON {DELTAS} TO PUBLIC", f"REVOKE SELECT ON {DELTAS} FROM PUBLIC"
     for change in (rights, (f"LOCK TABLE {DELTAS} IN SHARE ROW EXCLUSIVE MODE",)):
@@ -288,7 +288,7 @@ def test_deltas_that_a_transaction_changes_twice(fresh: Connection) -> None:
         run(fresh, "ROLLBACK")
 
 
-def test_deltas_with_row_security(fresh: Connection) -> None:
+def test_a_fold_is_refused_if_deltas_have_row_security(fresh: Connection) -> None:
     """A policy of the deltas would hide rows of a fold from the owner, if the owner is not a superuser."""
     with roles(fresh, "owning"):
         if value(fresh, "SELECT to_regproc('feed_admit') IS NOT NULL"):
@@ -302,7 +302,7 @@ def test_deltas_with_row_security(fresh: Connection) -> None:
         run(fresh, "DROP TABLE orders CASCADE", f"DROP TABLE {DELTAS}", f"DROP FUNCTION {DELTAS}()", "RESET ROLE")
 
 
-def test_deltas_of_other_columns(fresh: Connection) -> None:
+def test_deltas_of_other_columns_are_noticed(fresh: Connection) -> None:
     """A fold would round the groups, or swap the columns by which it counts."""
     run(fresh, "CREATE TABLE orders (a numeric(5, 0), b numeric(5, 0))", START.replace("status", "a,b"),
         "DROP VIEW orders_by_a_b", "ALTER TABLE orders ALTER a TYPE numeric(5, 1)",
@@ -329,7 +329,7 @@ CHANGED_LATER = {
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
 @pytest.mark.parametrize("name", CHANGED_LATER)
-def test_a_table_that_is_changed_after_the_snapshot(
+def test_counts_are_right_if_the_table_changes_after_the_snapshot(
     fresh: Connection, other: Connection, tables: Sequence[str], name: str
 ) -> None:
     """The transaction's own statements fire the present triggers, which its snapshot does not show."""

@@ -47,7 +47,7 @@ def play(connection: Connection) -> None:
     [("--section=pre-data", "--section=data", "--section=post-data"), ("--schema-only", "--data-only")],
     ids=["sections", "schema and data"],
 )
-def test_a_dump_that_is_restored_in_parts(
+def test_rows_of_a_dump_restored_in_parts_are_counted_once(
     fresh: Connection, cluster: Cluster, tables: Sequence[str], options: Sequence[str], tmp_path: Path
 ) -> None:
     """If the triggers are restored before the data, the triggers count the data."""
@@ -63,7 +63,7 @@ def test_a_dump_that_is_restored_in_parts(
 
 @PLAIN_AND_PARTS
 @pytest.mark.parametrize("emptied", [(), ("DELETE FROM orders_by_status_deltas",), ("TRUNCATE orders",)])
-def test_data_that_are_restored_where_they_were_deleted(
+def test_rows_restored_where_they_were_deleted_are_counted_once(
     fresh: Connection, cluster: Cluster, tables: Sequence[str], emptied: Sequence[str], tmp_path: Path
 ) -> None:
     """Rows are counted when they are restored. The restored deltas must not count these rows again."""

@@ -43,7 +43,7 @@ def copy(connection: Connection, text: str, options: str = "") -> str:
 
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
-def test_copy_of_rows_that_fail(fresh: Connection, tables: Sequence[str]) -> None:
+def test_rows_that_copy_refuses_are_not_counted(fresh: Connection, tables: Sequence[str]) -> None:
     start(fresh, tables)
     rows = "-1\tbad\t1\t\nx\tbad\t1\t\n160000000000\tbad\t1\t\n-2\tgood\t1\t\n"
     assert copy(fresh, rows) == "22P02"
@@ -56,7 +56,7 @@ def test_copy_of_rows_that_fail(fresh: Connection, tables: Sequence[str]) -> Non
     assert difference(fresh) == [] and stands(fresh)
 
 
-def test_copy_of_frozen_rows(fresh: Connection, other: Connection) -> None:
+def test_frozen_rows_of_copy_are_counted(fresh: Connection, other: Connection) -> None:
     """COPY FREEZE writes rows that are visible even to snapshots older than its transaction."""
     start(fresh)
     run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
@@ -73,7 +73,7 @@ def test_copy_of_frozen_rows(fresh: Connection, other: Connection) -> None:
     assert difference(fresh) == difference(other) == []
 
 
-def test_a_partition_whose_detachment_does_not_end(fresh: Connection, other: Connection) -> None:
+def test_counts_are_right_while_a_detachment_is_pending(fresh: Connection, other: Connection) -> None:
     """The table is no longer a full partition, and not yet independent. Folds and writers go on."""
     start(fresh, PARTS)
     detach = "ALTER TABLE orders DETACH PARTITION low CONCURRENTLY"
@@ -101,7 +101,9 @@ def test_a_partition_whose_detachment_does_not_end(fresh: Connection, other: Con
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
-def test_a_fold_that_is_prepared(fresh: Connection, other: Connection, tables: Sequence[str], end: str) -> None:
+def test_counts_are_right_beside_a_prepared_fold(
+    fresh: Connection, other: Connection, tables: Sequence[str], end: str
+) -> None:
     """The prepared transaction has also written before and after its fold. Other folds wait for the transaction."""
     start(fresh, tables)
     run(other, "BEGIN", "DELETE FROM orders WHERE id < 9", FOLD, "UPDATE orders SET status = 'later' WHERE id < 19")
@@ -115,7 +117,9 @@ def test_a_fold_that_is_prepared(fresh: Connection, other: Connection, tables: S
     play(fresh, "SELECT 1", "DELETE FROM orders WHERE id > 120")
 
 
-def test_a_server_with_fewer_transactions(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
+def test_deltas_can_be_restored_on_a_server_with_fewer_transactions(
+    fresh: Connection, cluster: Cluster, tmp_path: Path
+) -> None:
     """The deltas come from a server whose transaction IDs this server will not reach for years."""
     for tables in (PLAIN, PARTS):
         start(fresh, tables)
@@ -131,7 +135,7 @@ def test_a_server_with_fewer_transactions(fresh: Connection, cluster: Cluster, t
 
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
-def test_roles_that_write_by_a_foreign_key(fresh: Connection, tables: Sequence[str]) -> None:
+def test_changes_by_foreign_keys_are_counted(fresh: Connection, tables: Sequence[str]) -> None:
     """The roles have no privilege on the table.
 
     The server changes the table's rows after changes of the referenced table.
@@ -154,7 +158,7 @@ def test_roles_that_write_by_a_foreign_key(fresh: Connection, tables: Sequence[s
         run(fresh, "RESET ROLE")
 
 
-def test_roles_that_write_by_a_rule(fresh: Connection) -> None:
+def test_inserts_by_a_rule_are_counted(fresh: Connection) -> None:
     """A role that writes by a rule has no privilege on the table. In the SQL edition the triggers run as that role."""
     start(fresh)
     run(
@@ -172,7 +176,7 @@ def test_roles_that_write_by_a_rule(fresh: Connection) -> None:
         assert difference(fresh) == [] and stands(fresh)
 
 
-def test_roles_with_some_columns(fresh: Connection) -> None:
+def test_writes_with_privileges_on_columns_are_counted(fresh: Connection) -> None:
     start(fresh)
     with roles(fresh, "setter", "merger", "upserter"):
         admit(fresh, "setter", "merger", "upserter")
@@ -191,7 +195,7 @@ def test_roles_with_some_columns(fresh: Connection) -> None:
             assert difference(fresh) == [] and stands(fresh), statement
 
 
-def test_row_security(fresh: Connection) -> None:
+def test_row_security_of_writers_does_not_change_counts(fresh: Connection) -> None:
     """Writers see some of the rows. Readers of the view get counts of all rows, which the view's owner sees."""
     start(fresh)
     with roles(fresh, "limited", "owning"):
@@ -212,7 +216,7 @@ def test_row_security(fresh: Connection) -> None:
         assert difference(fresh) == [] and stands(fresh)
 
 
-def test_truncation_by_another_table(fresh: Connection, other: Connection) -> None:
+def test_truncation_by_another_table_is_counted(fresh: Connection, other: Connection) -> None:
     run(fresh, *PARTS, "CREATE TABLE parents (id int PRIMARY KEY)", "INSERT INTO parents VALUES (0), (1), (2), (3)",
         ROWS, "ALTER TABLE orders ADD FOREIGN KEY (tenant) REFERENCES parents", START, FOLD)  # fmt: skip
     run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT 1")
@@ -234,7 +238,7 @@ def test_truncation_by_another_table(fresh: Connection, other: Connection) -> No
     play(fresh, "INSERT INTO orders VALUES (4, 'new', 1)")
 
 
-def test_a_session_that_changes_its_replication_role(fresh: Connection) -> None:
+def test_writes_are_counted_if_a_session_changes_its_replication_role(fresh: Connection) -> None:
     for tables in (PLAIN, PARTS):
         start(fresh, tables)
         for role in ("local", "replica", "origin"):
@@ -252,7 +256,7 @@ def test_a_session_that_changes_its_replication_role(fresh: Connection) -> None:
             "DROP FUNCTION orders_by_status_deltas()", "RESET session_replication_role")  # fmt: skip
 
 
-def test_tables_of_one_name_in_two_schemas(fresh: Connection) -> None:
+def test_tables_of_one_name_in_two_schemas_are_counted_separately(fresh: Connection) -> None:
     """Rows of one table that move to another partition do not count as moved in the other table."""
     for schema in ("blue", "green"):
         run(fresh, f"CREATE SCHEMA {schema}", f"SET search_path = {schema}, public", *PARTS, ROWS, START, FOLD)
@@ -264,7 +268,7 @@ def test_tables_of_one_name_in_two_schemas(fresh: Connection) -> None:
         assert difference(fresh) == [] and stands(fresh), schema
 
 
-def test_an_update_whose_trigger_moves_other_rows(fresh: Connection) -> None:
+def test_an_update_whose_trigger_moves_other_rows_is_refused(fresh: Connection) -> None:
     """To the triggers such an UPDATE looks like MERGE, which hides rows that are moved."""
     start(fresh, PARTS)
     run(fresh, FUNCTION.format("also()", "IF pg_trigger_depth() < 2 THEN UPDATE orders SET id = id + 1000 WHERE "
@@ -274,7 +278,7 @@ def test_an_update_whose_trigger_moves_other_rows(fresh: Connection) -> None:
     assert difference(fresh) == [] and stands(fresh)
 
 
-def test_triggers_that_change_rows(fresh: Connection) -> None:
+def test_rows_that_triggers_change_are_counted(fresh: Connection) -> None:
     for tables in (PLAIN, PARTS):
         start(fresh, tables)
         run(fresh,
@@ -293,7 +297,7 @@ def test_triggers_that_change_rows(fresh: Connection) -> None:
             "DROP FUNCTION orders_by_status_deltas()", "DROP FUNCTION change(), more()")  # fmt: skip
 
 
-def test_cursors_and_exported_snapshots(fresh: Connection, other: Connection) -> None:
+def test_counts_agree_with_cursors_and_exported_snapshots(fresh: Connection, other: Connection) -> None:
     start(fresh, PARTS)
     run(fresh, "BEGIN ISOLATION LEVEL REPEATABLE READ")
     name = value(fresh, "SELECT pg_export_snapshot()")
@@ -325,7 +329,7 @@ def test_commands_that_leave_counts_valid(fresh: Connection) -> None:
         assert difference(fresh) == [] and stands(fresh), statement
 
 
-def test_other_owners(fresh: Connection) -> None:
+def test_counts_stay_right_if_the_owner_changes(fresh: Connection) -> None:
     with roles(fresh, "former", "later", "reader"):
         admit(fresh, "former", "later", "reader")
         run(fresh, "GRANT CREATE, USAGE ON SCHEMA public TO former, later", "SET ROLE former")
@@ -345,7 +349,7 @@ def test_other_owners(fresh: Connection) -> None:
         run(fresh, "RESET ROLE")
 
 
-def test_other_schemas(fresh: Connection) -> None:
+def test_counts_stay_right_if_the_schema_changes(fresh: Connection) -> None:
     start(fresh)
     run(fresh, "CREATE SCHEMA aside", "ALTER TABLE orders SET SCHEMA aside", "SET search_path = public, aside")
     play(fresh, "DELETE FROM orders WHERE id < 9", "UPDATE orders SET status = 'x' WHERE id < 50")

@@ -82,7 +82,7 @@ def test_rows_are_on_disk_as_they_were_read(lazy: Cluster, writer: Connection) -
 def test_the_commit_of_a_read_is_on_disk(lazy: Cluster, writer: Connection, edition_name: str) -> None:
     """A transaction that has moved a feed is not lost after its commit: its rows may have left the database."""
     if edition_name == "sql":
-        pytest.skip("has neither feed_read nor changes_read")
+        pytest.skip("the SQL edition has neither feed_read nor changes_read")
     lost = []
     with connect(lazy.dsn) as reader:
         reader.execute("SET synchronous_commit = off")

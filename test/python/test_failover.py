@@ -78,7 +78,7 @@ def drained(connection: Connection, feed: str, seen_numbers: set[int]) -> list[o
     last = 0
     while value(connection, NEXT, feed, 2) is not None:
         number, rows = take(connection, feed, 2)
-        assert number not in seen_numbers, f"{feed}: {number} was another batch before"
+        assert number not in seen_numbers, f"{feed}: number {number} was used for another batch before"
         assert number == last + 1 or last == 0
         last = number
         delivered += rows
@@ -106,7 +106,7 @@ def test_numbers_of_batches_are_not_used_again(pair: Pair) -> None:
     pair.standby.promote()
     insert(pair.new, 5, 6, 7)
 
-    assert value(pair.new, NEXT, "pending", 1) == 2, "an unfinished batch keeps its number"
+    assert value(pair.new, NEXT, "pending", 1) == 2, "an unfinished batch must keep its number"
     assert take(pair.new, "pending") == (2, [2, 3])
     assert value(pair.new, FINISH, "pending", 2) is True
     assert [n for (n,) in pair.new.execute("SELECT n FROM feed_read('both', null::events, 1)")] == [2]
@@ -177,11 +177,11 @@ def test_workers_across_a_promotion(pair: Pair, shares: int | None) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
         pair.new.execute(DONE.encode(), ["w", *batches["a"][:2]])
     assert value(pair.new, DONE, "w", *batch[:2]) is True
-    assert value(pair.new, DONE, "w", *batches["b"][:2]) is True, "the worker that had it, with its token"
+    assert value(pair.new, DONE, "w", *batches["b"][:2]) is True, "the token must still be valid"
     rest_of_rows: list[int] = []
     while value(pair.new, "SELECT number IS NULL FROM feed_take_batch('w', 'e', 2)") is False:
         number, token, rows = given(pair.new, "w", "e")
-        assert number > 1 << 40, "another number than any before"
+        assert number > 1 << 40, "the number must be new"
         assert value(pair.new, DONE, "w", number, token) is True
         rest_of_rows += rows
     finished_rows = [*batches["a"][2], *batches["b"][2]]

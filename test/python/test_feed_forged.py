@@ -300,7 +300,7 @@ def test_the_calls_work_without_forged_state(state: State) -> None:
                 refused.discard(call)
         run(alice, "SELECT (feed_take_batch('x', 'w', 1)).number")
     of_no_feed = {f"SELECT {name}('alice.t'::regclass)" for name in ("feed_disable", "feed_prepare")}
-    assert refused == of_no_feed, "but these, while there is a feed"
+    assert refused == of_no_feed, "these two fail while there is a feed; all other calls succeed"
 
 
 # Tables for each way of reading, with very unusual names. One name is that of a variable of PL/pgSQL.
@@ -390,7 +390,7 @@ def test_the_forged_state_of_a_table_gives_no_rows(state: State, relation: str) 
                 assert [row for row in rows if row != (None,)] == [], f"{user}: {description}: {call}"
         forget(state)
     check_others(state, relation)
-    assert forged > len(DESCRIPTIONS) / 2, "the constraints leave nothing to check"
+    assert forged > len(DESCRIPTIONS) / 2, "the constraints refuse nearly all forged state"
 
 
 HOSTILE = "'; SELECT evil.attack(); --"

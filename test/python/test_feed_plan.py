@@ -135,7 +135,7 @@ def test_a_large_transaction_is_read_once(fresh: Connection, column: str) -> Non
     run(fresh, *(str(step) for (step,) in steps), "VACUUM ANALYZE old")
     heap, index = read_in_pieces(fresh, "old")
     # The keys of a piece are in three leaves of the primary key; each scan also descends from the root.
-    assert heap <= 6 and index <= 6, f"the table {heap} times, its indexes {index} times"
+    assert heap <= 6 and index <= 6, f"the table was read {heap} times, and its indexes {index} times"
 
 
 @pytest.mark.editions

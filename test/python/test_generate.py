@@ -269,7 +269,7 @@ def test_a_terminal_gets_text_only() -> None:
     try:
         leader, terminal = pty.openpty()
     except OSError:
-        pytest.skip("no pseudo-terminal to be had, as in a chroot without devpts")
+        pytest.skip("no pseudo-terminal is available, as in a chroot without devpts")
     command = ["generate", "uuid-v4", "--count", "3"]
     refused = preloaded.Run([*command, "--format", "copy-binary"], ROOT, os.environ, terminal, subprocess.PIPE)
     assert refused.stderr

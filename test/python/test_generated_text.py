@@ -203,7 +203,9 @@ def tables(cluster: Cluster, template: str) -> Iterator[Connection]:
 
 
 def texts(connection: Connection, makers: tuple[str, ...]) -> Iterator[str]:
-    connection.execute("SET search_path = pg_catalog, pg_temp")  # the path of functions of the state
+    connection.execute(
+        "SET search_path = pg_catalog, pg_temp"
+    )  # the search_path with which functions of the state are called
     for maker in makers:
         query_rows = connection.execute(
             f"SELECT {maker} FROM inorder_internal.feed_table AS t,"

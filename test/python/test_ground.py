@@ -273,7 +273,7 @@ def test_set_expression_changes_the_numbers(place: Place) -> None:
     )  # fmt: skip
     assert numbers(owner) == [1, 1]
     if owner.info.server_version < 170000:
-        pytest.skip("from PostgreSQL 17 on")
+        pytest.skip("SET EXPRESSION exists from PostgreSQL 17 on")
     run(owner, "ALTER TABLE t ALTER xact SET EXPRESSION AS (xact_id_generated(7))")
     assert state(owner, READS["read"]) == GROUND
     run(owner, "ALTER TABLE t ALTER xact SET EXPRESSION AS (xact_id_generated())")
@@ -501,7 +501,7 @@ VERSIONS = """
                       WHERE a.attrelid = '{0}'::regclass AND a.attgenerated = 's')"""
 
 
-@pytest.mark.skipif(TESTED == "sql", reason="the SQL edition has that query")
+@pytest.mark.skipif(TESTED == "sql", reason="the SQL edition itself uses the query")
 def test_stored_versions_of_a_guard_agree_with_a_query(place: Place) -> None:
     """The stored versions are compared with versions from a query, for an ended transaction and an open transaction."""
     owner = place.make(PLAIN)

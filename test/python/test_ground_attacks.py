@@ -397,7 +397,7 @@ IN_VACUUM = (
 )  # fmt: skip
 
 
-@pytest.mark.skipif(TESTED == "sql", reason="without C a transaction does not know that it is of a VACUUM")
+@pytest.mark.skipif(TESTED == "sql", reason="the SQL edition cannot see that VACUUM started a transaction")
 @pytest.mark.parametrize(
     "writes", ["INSERT INTO {0}.t (n) VALUES (1)", "PERFORM xact_id()", "UPDATE {0}.logged SET n = 2"]
 )

@@ -158,7 +158,7 @@ def test_bad_input_is_refused_and_never_hangs(connection: Connection, call: str)
     connection.execute(f"DO $$ BEGIN FOR i IN 1 .. 1000 LOOP {block} END LOOP; END $$".encode())
 
 
-def test_the_servers_own_reader_agrees(connection: Connection, cluster: Cluster) -> None:
+def test_uuid_extract_timestamp_reads_the_same_time(connection: Connection, cluster: Cluster) -> None:
     if cluster.server.major < 18:
         pytest.skip("uuid_extract_timestamp reads version 7 from PostgreSQL 18 on")
     wrong = value(

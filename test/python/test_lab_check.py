@@ -38,7 +38,8 @@ SAMPLES = Path(__file__).parent / "samples"
 PLANTED = ways_in((SAMPLES / "planted.toml").read_text())
 WAYS = built_in()
 NAMED = {case.name: case for case in CASES}
-LOADS = 30  # the most random loads until a load finds a fault: on a stalled machine a load may write only a few rows
+# Maximum number of random loads until a load finds a fault. On a stalled machine a load may write only a few rows.
+LOADS = 30
 # Number of schedules of each case, beginning with the hardest. script/test --long runs all schedules for readers
 # without faults.
 FEW = 3 if LONG_RUN else 1

@@ -297,7 +297,7 @@ def test_statements_of_many_rows_are_counted_in_rows(server: Installation) -> No
 
 
 @pytest.mark.server
-def test_the_forerunners_have_their_prefixes(server: Installation) -> None:
+def test_keys_of_other_projects_have_their_prefixes(server: Installation) -> None:
     kinds = {kind.name: kind for kind in FORERUNNERS}
     with Cluster(server) as cluster:
         tables = experiment_on(cluster, replace(PLAN, kinds=tuple(kinds))).tables

@@ -294,7 +294,7 @@ def test_the_planner_runs_no_code_of_an_owner(shop: str) -> None:
                 with pytest.raises(InputError, match=f"{table}, its schema or one of its partitions belongs to shop_"):
                     plan_of(shop, table, replace(PLAN, key="id"))
                 with source(shop) as reader, pytest.raises(InputError, match="belongs to shop_other"):
-                    draw_of(reader, table).drawn(reader)  # this is how the sample is drawn, later
+                    draw_of(reader, table).drawn(reader)  # the call that later draws the sample
         finally:
             session.execute(
                 "RESET ROLE; DROP SCHEMA other CASCADE; DROP TABLE IF EXISTS plain, divided, parent CASCADE"

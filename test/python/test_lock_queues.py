@@ -125,7 +125,7 @@ def test_calls_continue_for_roles_that_may_use_the_schema(fresh: Connection, str
     Roles to which USAGE is granted can still write, read and generate keys.
     """
     if not is_sql(fresh):
-        pytest.skip("with C nobody needs the schema")
+        pytest.skip("in the C extension no role needs USAGE on the schema")
     run(fresh, "REVOKE USAGE ON SCHEMA inorder_internal FROM PUBLIC")
     run(fresh, "GRANT USAGE ON SCHEMA inorder_internal, s TO queue_user", "GRANT INSERT, SELECT ON s.t TO queue_user")
     run(fresh, "SET ROLE queue_user", "INSERT INTO s.t (n) VALUES (1)", "SELECT feed_create('own', 's.t')",
@@ -166,7 +166,7 @@ def test_an_event_trigger_refuses_a_rule_before_it_waits(fresh: Connection, stra
     run(fresh, "COMMIT", "CREATE RULE r AS ON UPDATE TO s.t DO ALSO NOTHING", "DROP RULE r ON s.t")
 
 
-@pytest.mark.skipif(TESTED == "sql", reason="the event trigger is of DROP EXTENSION")
+@pytest.mark.skipif(TESTED == "sql", reason="the event trigger is for DROP EXTENSION")
 def test_an_event_trigger_keeps_columns(fresh: Connection) -> None:
     """The event trigger of docs/keep-columns.sql, to which docs/install.md refers."""
     run(fresh, text("docs/keep-columns.sql"), "CREATE TABLE kept_columns (id uuid DEFAULT uuid_xact_nextval())")

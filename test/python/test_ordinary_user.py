@@ -30,7 +30,7 @@ TESTS = (
 LONG_TESTS = ("test_lake.py", TESTS[1], "test_outside.py", TESTS[3])
 
 pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="this user is not root: all tests are such tests"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="this user is not root, so all tests are run by an ordinary user"),
     pytest.mark.server,
 ]
 

@@ -277,7 +277,7 @@ def test_a_disabled_trigger_is_refused_only_for_generated_numbers(owner: Connect
 def test_changes_that_writers_or_readers_would_refuse_are_refused_first(owner: Connection, change: str) -> None:
     table, statements, message = CHANGES[change]
     if change == "another expression" and owner.info.server_version < 170000:
-        pytest.skip("a server of this version changes no expression")
+        pytest.skip("this version of the server has no SET EXPRESSION")
     first = refused_first(owner, table, statements)
     assert set(first) == {"enable", "create", "count"} | (set() if change in MADE else {"prepare"})
     messages = {call: first[call].message_primary for call in ("enable", "create", "count")}

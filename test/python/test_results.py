@@ -156,7 +156,7 @@ def test_a_file_that_is_not_a_result_is_refused_with_the_reason(tmp_path: Path, 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e308", "1" + 400 * "0"], ids=["nan", "inf", "1e308", "10**400"])
 @pytest.mark.parametrize("field", ["metrics", "series"])
-def test_impossible_measurements_are_damage(tmp_path: Path, value: str, field: str) -> None:
+def test_impossible_measurements_are_refused_as_damage(tmp_path: Path, value: str, field: str) -> None:
     path, damaged = tmp_path / "r.json", result()
     damaged.runs = [replace(damaged.runs[0], metrics={"tps": 4711}, series={"tps": [4712]})]
     path.write_text(lines_of(damaged).decode().replace("4711" if field == "metrics" else "4712", value))

@@ -30,12 +30,14 @@ def a_result(machine: dict[str, object]) -> Result:
         ("18.6", "direct I/O", {"filesystem": "tmpfs"}, "filesystem was ext4, and is tmpfs here"),
     ],
 )
-def test_halves_that_do_not_fit_are_refused(version: str, method: str, here: dict[str, object], message: str) -> None:
+def test_a_run_is_not_resumed_under_other_conditions(
+    version: str, method: str, here: dict[str, object], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         check_same_place(a_result(MACHINE), version, method, MACHINE | here)
 
 
-def test_a_result_that_fits_is_continued() -> None:
+def test_a_run_is_resumed_under_the_same_conditions() -> None:
     check_same_place(a_result(MACHINE), "18.6", "direct I/O", MACHINE | {"commit": "def", "kernel": "7"})
     check_same_place(a_result({}), "18.6", "direct I/O", MACHINE)
 
@@ -56,7 +58,7 @@ def test_a_result_that_fits_is_continued() -> None:
         ("tablespace", "/does/not/exist", 'must be an existing folder, not "/does/not/exist"'),
     ],
 )
-def test_a_plan_no_option_could_make_is_refused(tmp_path: Path, name: str, value: object, message: str) -> None:
+def test_a_plan_that_no_option_could_produce_is_refused(tmp_path: Path, name: str, value: object, message: str) -> None:
     result = a_result({})
     result.plan = InsertPlan().as_dict() | {name: value}
     save(result, tmp_path / "r.json")

@@ -233,7 +233,7 @@ def test_a_task_waits_for_a_standby(pair: tuple[Cluster, Standby]) -> None:
 def of_19(pair: tuple[Cluster, Standby]) -> tuple[Cluster, Standby]:
     with connect(pair[1].dsn) as connection:
         if connection.info.server_version < rows.HAS_WAIT_FOR_LSN:
-            pytest.skip(f"WAIT FOR LSN is of PostgreSQL 19, this is {connection.info.server_version // 10000}")
+            pytest.skip(f"WAIT FOR LSN needs PostgreSQL 19, and this is {connection.info.server_version // 10000}")
     return pair
 
 

@@ -17,7 +17,7 @@ positive = st.floats(min_value=1e-3, max_value=1e6)
 
 
 @given(st.lists(positive, min_size=2, max_size=20))
-def test_the_interval_holds_the_median_and_is_of_the_sample(values: list[float]) -> None:
+def test_the_interval_contains_the_median_and_ends_at_values_of_the_sample(values: list[float]) -> None:
     result = estimate(values)
     assert result.low is not None and result.high is not None
     assert result.low <= result.median <= result.high

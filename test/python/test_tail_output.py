@@ -73,7 +73,7 @@ def mounted(image: Path, place: Path) -> Iterator[int]:
     """
     device = subprocess.run(["losetup", "--show", "-f", image], check=False, capture_output=True, text=True)
     if device.returncode:
-        pytest.skip("no loop device to be had")
+        pytest.skip("no loop device is available")
     try:
         if subprocess.run(["mount", device.stdout.strip(), place], check=False, capture_output=True).returncode:
             pytest.skip("mount is not allowed")
@@ -85,7 +85,7 @@ def mounted(image: Path, place: Path) -> Iterator[int]:
         subprocess.run(["losetup", "-d", device.stdout.strip()], check=True)
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mkfs.ext4"), reason="only root mounts")
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("mkfs.ext4"), reason="only root can mount")
 def test_a_batch_is_completed_after_its_file_system_is_mounted_again(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 6_000)
     image, place = tail.folder / "image", tail.folder / "mounted"
@@ -421,7 +421,7 @@ def test_messages_are_not_written_among_rows(tail: Tail, fresh: Connection) -> N
 
 
 def test_a_run_ends_if_its_file_is_removed(tail: Tail, fresh: Connection) -> None:
-    """The rows would go to a file without a name. The run ends, and the rows come again."""
+    """New rows would go to a file without a name. The run ends, and the next run writes the rows to a new file."""
     insert(fresh, 5)
     out = tail.folder / "out"
     with tail.started(*EVENTS, "--follow", "--interval", "10ms", to="out") as running:

@@ -139,7 +139,7 @@ def without_nameless_files(path: str | Path, flags: int, *mode: int) -> int:
     return OPEN(path, flags, *mode)
 
 
-def test_a_new_file_is_there_with_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_file_is_complete_or_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for opened in (OPEN, without_nameless_files):
         monkeypatch.setattr(os, "open", opened)
         with PositionFile(tmp_path / "p") as file:
@@ -291,7 +291,7 @@ def test_no_link_that_another_user_planted_is_followed(
 
 
 @pytest.mark.server
-def test_the_position_file_stays_what_it_was(tail: Tail, fresh: Connection) -> None:
+def test_the_position_file_stays_a_link_and_keeps_its_mode(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 2)
     (tail.folder / "p").symlink_to("real")
     assert numbers(tail(*EVENTS)) == [1, 2]

@@ -69,7 +69,7 @@ def test_every_sql_function_is_documented_and_tested() -> None:
     # Functions that are created in a loop are used only by operators.
     assert len(names) >= 50 and len(re.findall(r"(?<!')CREATE (?:OR REPLACE )?FUNCTION", source)) == len(
         SQL_FUNCTION.findall(source)
-    ), "a function's schema is not said"
+    ), "a function is created without its schema"
     for name in names - behind_other_objects(source):
         assert re.search(rf"`{name}\([^`]*\) → ", docs), f"{name} has no signature in docs"
         assert f"{name}(" in tests, f"{name} is not tested by pg_regress"

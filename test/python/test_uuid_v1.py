@@ -117,7 +117,7 @@ def test_binary_input_accepts_only_values_that_text_input_accepts(judge: Connect
             copy_binary(judge, [raw])
 
 
-def test_drivers_see_the_bytes_of_uuid(judge: Connection) -> None:
+def test_binary_output_has_the_same_bytes_as_uuid(judge: Connection) -> None:
     outputs = []
     for type_name in ("uuid", "uuid_v1"):
         statement = f"COPY (SELECT 'fb2893ae-9265-11e8-90d8-e03f496e733b'::{type_name}) TO STDOUT (FORMAT binary)"

@@ -153,7 +153,7 @@ def test_every_experiment_answers_a_question(name: str) -> None:
     assert all(f"Study {study}: " in page for study in all_experiments()[name].studies)
 
 
-def test_explanations_are_folded() -> None:
+def test_explanations_are_collapsed() -> None:
     page = render([Labelled("a", a_result())])
     folded = re.findall(r"<summary>([^<]*)</summary>", page)
     assert folded == ["What the columns mean", "Method and settings", "Raw data"]
@@ -174,7 +174,7 @@ def test_the_main_columns_of_each_table_have_bars(name: str) -> None:
         assert all(0 <= length <= 100 for length in lengths)
 
 
-def test_a_scale_is_of_a_column_a_row_or_of_several_results() -> None:
+def test_bars_are_scaled_by_column_by_row_or_over_several_results() -> None:
     columns = [Column("a", ""), Column("b", "", bar=True), Column("c", "", bar=True), Column("d", "")]
     section = Section("s", "S", columns, [["x", 1.0, 8.0, 9.0], ["y", 4.0, None, 9.0], ["z", -1.0, 4.0, 9.0]])
     assert [row[1:3] for row in cell_bars(section)] == [[25.0, 100.0], [100.0, None], [0.0, 50.0]]

@@ -1,4 +1,4 @@
--- Comparisons of keys with times: they are rewritten for the index, and right at each border.
+-- Comparisons of keys with times: they are rewritten for the index, and correct at each border.
 SET timezone = 'UTC';
 SET datestyle = 'ISO, YMD';
 SET enable_seqscan = off;

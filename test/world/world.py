@@ -78,7 +78,7 @@ class World:
         self.broken.set()
 
     def target(self, table: str, rng: random.Random) -> tuple[str, int]:
-        """The relation to insert a row of this table into (the table or a partition), and the region of the row."""
+        """The table, or a partition, into which a row is inserted; and the region of the row."""
         return rng.choice(self.targets[table]) if table in self.targets else (table, rng.randrange(9))
 
 

@@ -74,10 +74,10 @@ class Honest:
     world: World
     rng: random.Random
     oracles: Oracles
-    relations: list[Relation] = field(default_factory=list)  # mallory's
+    relations: list[Relation] = field(default_factory=list)  # tables of mallory
     delivered: dict[str, Counter[str]] = field(default_factory=dict)
     sessions: dict[str, Session] = field(default_factory=dict)
-    stormy: bool = False  # while mallory's tables change
+    stormy: bool = False  # true while mallory changes his tables
 
     def turn(self, mallory: Session) -> None:
         self.oracles.compare(mallory)

@@ -10,7 +10,8 @@ from load.fuzz.settings import WATCHED
 from load.fuzz.world import World
 
 SLOW_SECONDS = 2.0
-TIMED_OUT_SECONDS = 0.9  # after this time the call was slow: timeouts set on purpose are shorter
+# A call that times out after more than this time was slow: timeouts that are set on purpose are shorter.
+TIMED_OUT_SECONDS = 0.9
 # Internal errors that the server itself raises for actions of a role on its own objects: the beginning of the
 # statement, and the message with its source.
 INTERNAL_ALLOWED = (

@@ -45,8 +45,8 @@ def run_parts(
 
 
 @click.command()
-@option("--seconds", default="40s", type=duration(1, 3600), help="How long the writers write.")
-@option("--rounds", default="3", type=count(1, 1000), help="How many rounds, each on new servers.")
+@option("--seconds", default="40s", type=duration(1, 3600), help="Duration of the writers' work.")
+@option("--rounds", default="3", type=count(1, 1000), help="Number of rounds, each on new servers.")
 @option("--edition", type=click.Choice(list(EDITIONS)), default="c", help="Edition: C extension, or SQL.")
 @option("--part", "parts", type=click.Choice(PARTS), multiple=True, default=PARTS[:2], help="Parts to run.")
 @option("--short", is_flag=True, help="Omit crashes, promotion and restore.")
@@ -57,7 +57,9 @@ def run_parts(
 @option("--seed", type=int, help="Seed of the first round.  [default: random]")
 @option("--for", "length", type=duration(10), help="Instead of rounds, run a soak of this duration.")
 @option("--rate", type=count(1, 100_000), help="Rows a second of a soak.  [default: as the previous piece, or 2000]")
-@option("--held", default="1h", type=duration(1), help="Time of an idle transaction, at most two thirds of a piece.")
+@option(
+    "--held", default="1h", type=duration(1), help="Duration of an idle transaction, at most two thirds of a piece."
+)
 @option("--resume", "folder", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Continue the soak "
         "in this folder, by default for an hour. Without it, a new folder is created in TMPDIR.")  # fmt: skip
 def main(

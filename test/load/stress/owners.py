@@ -60,7 +60,7 @@ SELECT n.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indrelid JOI
 WHERE NOT i.indisvalid AND c.relname ~ '^r_' AND c.relkind = 'r'
 """
 PENDING = "SELECT FROM pg_inherits WHERE inhparent = 'r_parts'::regclass AND inhdetachpending"
-# The index on the number of each leaf.
+# The index of each leaf on the transaction number.
 INDEX = """
 SELECT n.relname FROM pg_index AS i JOIN pg_class AS n ON n.oid = i.indexrelid
 JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]

@@ -244,8 +244,8 @@ class Batched(Plain):
         self, world: World, kind: str, max_rows: tuple[int, int] | None, other: "Batched | None" = None
     ) -> None:
         super().__init__(world, kind, max_rows, other.delivery if other else None)
-        # After a promotion: the last batch of each feed that the new primary knows, and the batches that it does not
-        # know.
+        # After a promotion: for each feed, the number of the last batch that the new primary knows; and the batches
+        # that the new primary does not know.
         self.last: dict[str, int] = other.last if other else {}
         self.dropped: set[tuple[str, int]] = other.dropped if other else set()
 

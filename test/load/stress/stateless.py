@@ -99,7 +99,7 @@ class Stateless(Reader):
             tokens = batch_rows(second_connection if self.rng.random() < 0.5 else first_connection, table, batch)
         advance = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
         position = self.text(moving, advance, self.positions[table], batch)
-        if self.rng.random() < 0.2:  # remember another batch, that between the positions: it is read again at the end
+        if self.rng.random() < 0.2:  # remember the batch between the two positions instead: it is read again at the end
             between = "reader_batch_between(%s::text::feed_position, %s::text::feed_position)::jsonb::feed_batch"
             batch = self.text(first_connection, f"SELECT {between}::text", self.positions[table], position)
         return batch, tokens, position

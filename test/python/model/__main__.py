@@ -8,7 +8,7 @@ from model.checks import CHECKS, check
 
 
 @click.command()
-@click.option("--small", is_flag=True, help="Only the smallest.")
+@click.option("--small", is_flag=True, help="Check only the smallest models.")
 @click.option("--show", is_flag=True, help="Show the steps that lead to each failure.")
 @click.argument("names", nargs=-1)
 def main(small: bool, show: bool, names: tuple[str, ...]) -> None:
@@ -28,7 +28,7 @@ def main(small: bool, show: bool, names: tuple[str, ...]) -> None:
             print("\n".join(f"    {step}" for step in result.steps), flush=True)
         wrong += result.failed != expected.fails
     if wrong:
-        print(f"{wrong} of the models do not hold or fail as they must.", file=sys.stderr)
+        print(f"{wrong} models had another outcome than expected.", file=sys.stderr)
     sys.exit(wrong > 0)
 
 
