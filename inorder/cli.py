@@ -41,7 +41,7 @@ COMMANDS = {
     "upgrade": ("inorder.install.command", "Upgrade inorder in a database to the version of this tool."),
     "uninstall": ("inorder.install.command", "Remove inorder from a database."),
 }
-OF_EXTRA = {"demo": "msgspec", "lab": "msgspec", "generate": "numpy"}  # for each command, a package of its extra
+OF_EXTRA = {"demo": "msgspec", "lab": "msgspec", "generate": "numpy"}  # commands that need an extra: a package in it
 
 
 def installer_of(name: str) -> str:

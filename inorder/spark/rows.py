@@ -26,7 +26,7 @@ from inorder.text import quoted
 # Parts of the messages of the driver's libpq, and of psycopg, if no server answers.
 ABSENT = "Failed to connect", "connection is bad", "connection failed", "connection timeout expired"
 MISFIT = "Read the column as text, by schema() with {column!r} as string."
-LONGEST_PAUSE = 0.1  # seconds between two polls of a standby before PostgreSQL 19
+LONGEST_PAUSE = 0.1  # seconds between two polls of a standby whose version is older than 19
 HAS_WAIT_FOR_LSN = 190000
 
 

@@ -267,7 +267,7 @@ class ChangesSource(TableSource):
         return self.session.log(self.table)
 
     def look_for_batch(self) -> Batch | None:
-        """The next batch of changes. A batch of few rows may have many entries of the log, and may not be the last."""
+        """The next batch of changes. A batch of few rows may have many entries of the log, and need not be the last."""
         batch = super().look_for_batch()
         if batch is None:
             return None

@@ -21,7 +21,7 @@ from inorder.text import quoted
 T = TypeVar("T")
 KEY = "setting"
 LEAST_MEMORY = 2**20
-MOST_SECONDS = 43_200  # half a day, because checkpoint_timeout is at most a day
+MOST_SECONDS = 43_200  # half a day: less than the longest checkpoint_timeout, which is a day
 QUICK, FULL = "quick", "full"
 COUNT, NUMBER, SECONDS, TABLE, COLUMN = "COUNT", "NUMBER", "SECONDS", "TABLE", "COLUMN"
 SIZES = ("", QUICK, FULL)

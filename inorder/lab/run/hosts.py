@@ -25,7 +25,7 @@ from inorder.lab.targets.throw_away import ThrowAway
 # Space for an empty server (40 MB), its programs (up to 35 MB), and the WAL files that are kept (min_wal_size).
 SERVER_BYTES = 160 * 2**20
 
-# Properties of a machine on which the speed of a measurement depends.
+# The properties of a machine that determine the speed of a measurement.
 SAME = ("cpu", "cores", "memory_bytes", "filesystem")
 
 

@@ -49,7 +49,7 @@ class Modelled:
     """Measured and modeled figures of a kind, summed over all rounds.
 
     The model is computed for each round, because each round begins with more rows, and at another position in a block
-    of the sequence. ``few``: no round has enough images for a percentage, measured or modeled.
+    of the sequence. ``few``: no round has enough images, measured or modeled, for a percentage.
     """
 
     kind: str
