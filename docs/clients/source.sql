@@ -1,7 +1,7 @@
 -- The steps of a worker of the feed "mailer", which reads the table "events", for the database of the source.
 
 -- Return the next batch of a worker: number, token, rows as one JSON text, number of tries, and a label for the log. If
--- there is no batch, return nulls as soon as there are rows, or after a second.
+-- there is no batch, wait until there are rows, at most a second, and return nulls.
 CREATE PROCEDURE take_batch(
     worker text, INOUT number bigint DEFAULT NULL, INOUT token bigint DEFAULT NULL, INOUT rows text DEFAULT NULL,
     INOUT tries int DEFAULT NULL, INOUT label text DEFAULT NULL
