@@ -75,7 +75,7 @@ def test_a_position_inside_of_a_transaction_needs_its_key(fresh: Connection) -> 
 
 @pytest.mark.editions
 @pytest.mark.parametrize("rewrite", ["VACUUM FULL t", "ALTER TABLE t ALTER n TYPE bigint"])
-def test_a_table_that_is_rewritten(fresh: Connection, other: Connection, rewrite: str) -> None:
+def test_a_position_stays_valid_after_a_rewrite(fresh: Connection, other: Connection, rewrite: str) -> None:
     """A position stays valid. An older snapshot would see no rows in the new file, so its reads are refused."""
     run(fresh, *TABLE, "INSERT INTO t VALUES (1, 1)")
     start = value(fresh, "SELECT reader_start('t')::text")
@@ -106,7 +106,9 @@ CALLS = {
 @pytest.mark.editions
 @pytest.mark.parametrize("change", ["DROP gone, ADD added text", "ADD added text", "DROP gone"])
 @pytest.mark.parametrize("call", CALLS)
-def test_columns_that_change_while_a_read_waits(fresh: Connection, other: Connection, call: str, change: str) -> None:
+def test_columns_changed_while_a_read_waits_are_not_mixed_up(
+    fresh: Connection, other: Connection, call: str, change: str
+) -> None:
     """Rows are returned by the positions of their columns. Values of other columns must not be in their place."""
     run(fresh, CHANGED, "SELECT feed_create('f', 't'), feed_create('out', 't')",
         "INSERT INTO t (gone, kept) VALUES ('gone', 'kept')", "SELECT feed_take_batch('out', 'w')")  # fmt: skip

@@ -166,7 +166,9 @@ POINTS = [
 
 @pytest.mark.server
 @pytest.mark.parametrize(("kind", "needs"), POINTS)
-def test_predicted_wal_and_index_size(connection: Connection, kind: str, needs: Needs) -> None:
+def test_the_predicted_wal_and_index_size_agree_with_the_server(
+    connection: Connection, kind: str, needs: Needs
+) -> None:
     key, inserts = candidate(kind, needs), int(needs.rate * needs.checkpoint)
     assert not key.against
     index = made(connection, key)
@@ -223,7 +225,7 @@ def test_the_clock_wraps_when_predicted(connection: Connection) -> None:
 # --- the command ---------------------------------------------------------------
 
 
-def test_the_output_as_a_table(tmp_path: Path) -> None:
+def test_the_table_begins_with_the_chosen_column(tmp_path: Path) -> None:
     done = inorder("choose", "--rate", "10k", "--retention", "30d", "--hide", "60s", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("id uuid PRIMARY KEY DEFAULT uuid_time_nextval(60, 43201)\n\n* ")
@@ -252,7 +254,7 @@ def test_the_cost_of_each_kind_for_a_hundred_billion_rows(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_the_output_as_data(tmp_path: Path, reader: str) -> None:
+def test_the_data_has_the_chosen_key_and_the_others(tmp_path: Path, reader: str) -> None:
     done = inorder("choose", "--rows", "10M", "--reader", reader, "--format", "json", folder=tmp_path)
     data, needs = json.loads(done.stdout), Needs(10_000_000, 1000, 2**30, reader=reader)
     chosen = choice_for(needs).chosen

@@ -135,7 +135,7 @@ def test_the_hint_fits_a_package_of_debian_and_a_checkout_that_is_not_installed(
     assert sources.installer("lab") == "pipx install 'inorder[lab]'"
 
 
-def test_help_is_a_command_too(tmp_path: Path) -> None:
+def test_help_is_also_a_command(tmp_path: Path) -> None:
     for words, same in (("help count show", "count show --help"), ("help", "--help"), ("-V", "--version")):
         printed = [inorder(*each.split(), folder=tmp_path).stdout for each in (words, same)]
         assert printed[0] == printed[1] != ""
@@ -178,7 +178,9 @@ def test_documents_name_options_that_exist() -> None:
         ("tail t --position p --exec cat --dsn $'host=\\xff'", 2, "this is not UTF-8: b'host=\\xff"),
     ],
 )
-def test_standard_streams_and_bytes_of_a_shell(tmp_path: Path, command: str, code: int, message: str) -> None:
+def test_closed_or_full_standard_streams_give_one_sentence(
+    tmp_path: Path, command: str, code: int, message: str
+) -> None:
     (tmp_path / "p.in").touch()
     script = f"{shlex.join([sys.executable, '-m', 'inorder'])} {command}"
     done = subprocess.run(["bash", "-c", script], check=False, capture_output=True, text=True, cwd=tmp_path)

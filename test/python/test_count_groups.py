@@ -120,7 +120,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("partitioned", ["", " PARTITION BY LIST (n)"])
-def test_columns_with_names_that_inorder_uses(fresh: Connection, partitioned: str) -> None:
+def test_columns_with_names_that_inorder_uses_are_counted(fresh: Connection, partitioned: str) -> None:
     columns = ", ".join(f'"{name}" int' for name in NAMES)
     run(
         fresh,
@@ -224,7 +224,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-def test_tables_and_columns_that_are_refused_before_the_first_statement(fresh: Connection) -> None:
+def test_unsuitable_tables_and_columns_are_refused_at_the_start(fresh: Connection) -> None:
     has_icu = refusal(fresh, "CREATE COLLATION i (provider = icu, locale = 'und')") == ""
     for statements, code in REFUSED.items():
         if "provider = icu" in statements and not has_icu:
@@ -352,7 +352,7 @@ GONE = {  # Changes between two folds.
 
 
 @pytest.mark.parametrize("name", GONE)
-def test_a_partition_that_comes_and_goes(fresh: Connection, other: Connection, name: str) -> None:
+def test_counts_are_right_after_a_partition_is_gone(fresh: Connection, other: Connection, name: str) -> None:
     """Deltas of the partition's rows remain when the partition is gone, and the table is as it was before."""
     start(fresh, (*PARTS, ABOVE))
     *changes, last = GONE[name]
@@ -371,7 +371,9 @@ def test_a_partition_that_comes_and_goes(fresh: Connection, other: Connection, n
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
-def test_a_partition_that_a_snapshot_does_not_see(fresh: Connection, other: Connection, level: str) -> None:
+def test_writes_into_a_partition_newer_than_the_snapshot_are_counted(
+    fresh: Connection, other: Connection, level: str
+) -> None:
     """A transaction can write into a partition that does not exist in its snapshot."""
     start(fresh, PARTS)
     snapshot(other, level)
@@ -391,7 +393,7 @@ def test_writers_do_not_lock_other_partitions(fresh: Connection, other: Connecti
     assert difference(fresh) == [] and stands(fresh)
 
 
-def test_a_child_that_comes_and_goes(fresh: Connection) -> None:
+def test_counts_are_right_after_a_child_is_dropped(fresh: Connection) -> None:
     """Deltas of statements on the table remain after the child is dropped. The same holds for a second child."""
     for _ in range(2):
         start(fresh)
@@ -432,7 +434,7 @@ def test_a_fold_is_refused_if_the_table_changes_while_it_waits(
     assert difference(fresh) == []
 
 
-def test_changes_within_the_transaction_of_a_fold(fresh: Connection) -> None:
+def test_counts_are_right_after_changes_in_the_transaction_of_a_fold(fresh: Connection) -> None:
     """The transaction disables and enables a trigger, before or after its fold: other transactions see no change."""
     start(fresh)
     run(fresh, "BEGIN", "ALTER TABLE orders DISABLE TRIGGER USER", "ALTER TABLE orders ENABLE TRIGGER USER")
@@ -446,7 +448,7 @@ def test_changes_within_the_transaction_of_a_fold(fresh: Connection) -> None:
     assert refusal(fresh, FOLD) == "25001"
 
 
-def test_a_fold_within_a_statement(fresh: Connection) -> None:
+def test_a_fold_within_a_statement_counts_no_row_twice(fresh: Connection) -> None:
     """The table has rows that later triggers of the statement have yet to count.
 
     If the fold counted the table, these rows would be counted twice.
@@ -465,7 +467,7 @@ def test_a_fold_within_a_statement(fresh: Connection) -> None:
     assert difference(fresh) == [] and not stands(fresh)
 
 
-def test_a_swap_by_rename(fresh: Connection) -> None:
+def test_counts_stay_with_a_table_that_is_renamed(fresh: Connection) -> None:
     """The view and its counts stay with the table that was renamed."""
     start(fresh)
     run(fresh, "CREATE TABLE filled (LIKE orders)", "BEGIN", "ALTER TABLE orders RENAME TO orders_old",
@@ -476,7 +478,7 @@ def test_a_swap_by_rename(fresh: Connection) -> None:
     run(fresh, "SELECT exact_count_stop('orders_old', by => '{status}')", START)
 
 
-def test_a_swap_of_schemas(fresh: Connection) -> None:
+def test_counts_do_not_mix_after_a_swap_of_schemas(fresh: Connection) -> None:
     """The functions contain names that now lead to the counts of another table.
 
     Writers fail until the owner repairs the counts.
@@ -501,7 +503,7 @@ def test_a_swap_of_schemas(fresh: Connection) -> None:
         assert difference(fresh) == [] and stands(fresh)
 
 
-def test_merge_that_moves_rows_to_another_partition(fresh: Connection) -> None:
+def test_merge_that_moves_rows_is_counted_or_refused(fresh: Connection) -> None:
     start(fresh, PARTS)
     run(fresh, "DELETE FROM orders WHERE id BETWEEN 95 AND 110")
     merge = ("MERGE INTO orders USING (VALUES {}) AS v(id) ON orders.id = v.id "
@@ -516,7 +518,7 @@ def test_merge_that_moves_rows_to_another_partition(fresh: Connection) -> None:
     assert difference(fresh) == [] and stands(fresh)
 
 
-def test_merge_that_inserts_before_it_updates(fresh: Connection) -> None:
+def test_merge_that_inserts_before_it_updates_is_counted(fresh: Connection) -> None:
     """PostgreSQL 18.6 passes the inserted row to statement triggers in place of the rows that are updated after it."""
     start(fresh, PARTS)
     run(fresh, "MERGE INTO orders USING (VALUES (-1, 'new'), (7, 'first'), (-2, 'newer'), (160, 'second')) "
@@ -525,7 +527,7 @@ def test_merge_that_inserts_before_it_updates(fresh: Connection) -> None:
     assert difference(fresh) == [] and stands(fresh)
 
 
-def test_generated_columns_of_partitions(fresh: Connection) -> None:
+def test_generated_columns_of_partitions_are_counted(fresh: Connection) -> None:
     tables = ("CREATE TABLE orders (id int, status int GENERATED ALWAYS AS (id % 7) STORED) PARTITION BY RANGE (id)",
               "CREATE TABLE low PARTITION OF orders FOR VALUES FROM (0) TO (100)",
               "CREATE TABLE high (status int GENERATED ALWAYS AS (id % 7) STORED, id int)",
@@ -688,7 +690,7 @@ def test_a_table_of_another_owner_is_not_taken_for_deltas(fresh: Connection) -> 
         run(fresh, "DROP TABLE bait, victim", "DROP FUNCTION victim()")
 
 
-def test_transactions_around_a_fold(fresh: Connection, other: Connection) -> None:
+def test_transactions_around_a_fold_are_counted(fresh: Connection, other: Connection) -> None:
     """Writes before and after the fold are counted.
 
     Open transactions and the fold's own transaction make such writes.
@@ -797,7 +799,7 @@ def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connect
     assert difference(fresh) == difference(other) == []
 
 
-def test_privileges_of_writers_and_readers(fresh: Connection) -> None:
+def test_writers_need_only_the_table_and_readers_only_the_view(fresh: Connection) -> None:
     """Writers need privileges on the table only, readers on the view only. No role can write deltas itself."""
     start(fresh)
     run(fresh, "CREATE VIEW writable WITH (security_invoker = off) AS SELECT * FROM orders")
@@ -874,7 +876,7 @@ def test_stop_leaves_nothing(fresh: Connection) -> None:
         run(fresh, "DROP TABLE orders")
 
 
-def test_a_restored_database(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
+def test_counts_are_right_in_a_restored_database(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
     """In a restored database, the view counts the table until the first fold. Writers continue."""
     start(fresh, PARTS)
     run(fresh, "INSERT INTO orders VALUES (-1, 'unfolded')")

@@ -319,7 +319,7 @@ def test_counts_agree_with_cursors_and_exported_snapshots(fresh: Connection, oth
     play(fresh, "SELECT 1", "VACUUM FULL high_1", "DELETE FROM orders WHERE id < 30", folds=False)
 
 
-def test_commands_that_leave_counts_valid(fresh: Connection) -> None:
+def test_vacuum_and_other_commands_leave_counts_valid(fresh: Connection) -> None:
     """After these commands, the view need not count the table."""
     start(fresh)
     for statement in ("VACUUM orders", "ANALYZE orders", "VACUUM FREEZE orders", "CREATE INDEX ON orders (tenant)",

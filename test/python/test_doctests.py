@@ -36,7 +36,7 @@ def module_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", with_examples(), ids=str)
-def test_examples_in_docstrings(path: Path) -> None:
+def test_examples_in_docstrings_are_right(path: Path) -> None:
     try:
         module = import_module(module_of(path))
     except ModuleNotFoundError as error:

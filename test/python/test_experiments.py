@@ -148,7 +148,7 @@ def test_every_setting_is_read_from_the_file_as_it_was_typed(name: str, tmp_path
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_on_the_users_own_server(name: str) -> None:
+def test_a_plan_is_adapted_to_the_users_own_server(name: str) -> None:
     kind = KINDS[name]
     if kind.alone:
         pytest.skip("needs a server to itself")

@@ -80,7 +80,7 @@ def example() -> dict[str, Any]:
     return names
 
 
-def test_the_example_of_the_manual(feed: Connection, cluster: Cluster) -> None:
+def test_the_example_of_the_manual_works(feed: Connection, cluster: Cluster) -> None:
     process_all: Callable[..., None] = example()["process_all"]
     sent: Counter[int] = Counter()
 
@@ -139,7 +139,7 @@ def test_partitions_stay_while_a_batch_needs_them(feed: Connection) -> None:
     assert value(feed, passed) == ["day_1", "day_2"]
 
 
-def test_roles_that_see_batches_workers_and_reasons(feed: Connection, cluster: Cluster) -> None:
+def test_only_some_roles_see_batches_workers_and_reasons(feed: Connection, cluster: Cluster) -> None:
     for role in ("b_stranger", "b_monitor", "b_grantee", "b_reader"):
         feed.execute(f"DROP ROLE IF EXISTS {role}; CREATE ROLE {role} LOGIN".encode())
     feed.execute("GRANT pg_monitor TO b_monitor; GRANT SELECT ON events TO b_grantee, b_reader")

@@ -408,7 +408,7 @@ NOT_KEPT = {
 
 
 @pytest.mark.parametrize("kind", [*KEPT, *NOT_KEPT])
-def test_a_forged_position_after_a_key_of_a_table_with_a_handmade_guard(state: State, kind: str) -> None:
+def test_a_forged_position_after_a_key_runs_no_code(state: State, kind: str) -> None:
     low, high = KEPT.get(kind) or (NOT_KEPT[kind],) * 2
     key = f"ARRAY[{literal(ODD)}]::name[]"
     run(

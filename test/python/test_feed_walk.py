@@ -64,7 +64,7 @@ def write(sessions: list[Connection], chance: random.Random, has_body: bool, is_
 
 
 @pytest.mark.parametrize("kind", [*TABLES, "computed"])
-def test_the_same_rows_by_plan_and_by_query(cluster: Cluster, fresh: Connection, kind: str) -> None:
+def test_a_plan_and_a_query_return_the_same_rows(cluster: Cluster, fresh: Connection, kind: str) -> None:
     if kind == "computed" and fresh.info.server_version < 180000:
         pytest.skip("virtual generated columns exist from PostgreSQL 18 on")
     make = COMPUTED if kind == "computed" else TABLES[kind]

@@ -54,7 +54,7 @@ ROWS: list[Row] = [
 ]  # fmt: skip
 
 
-def test_the_example_of_the_documentation() -> None:
+def test_the_output_is_that_of_the_documentation() -> None:
     assert as_table(ROWS, 120) in text("docs/feed-operations.md")
 
 

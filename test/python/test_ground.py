@@ -189,7 +189,7 @@ def test_a_dump_of_the_rows_is_restored_into_a_guarded_table(place: Place) -> No
     assert numbers(owner) == [1, 1, 2, 3, 4]
 
 
-def test_enabling_again_a_table_that_was_always_guarded(place: Place) -> None:
+def test_feeds_continue_if_a_guarded_table_is_enabled_again(place: Place) -> None:
     """Feeds and batches continue after a change of the key column or the base.
 
     The owner had locked the table for the change.
@@ -388,7 +388,7 @@ def test_an_added_partition_with_rows_of_the_batch_is_noticed(place: Place, read
 
 
 @pytest.mark.parametrize("read", ["batch rows", "rows"])
-def test_a_partition_is_changed_while_detached_between_two_reads_of_a_batch(place: Place, read: str) -> None:
+def test_a_partition_changed_while_detached_between_two_reads_is_noticed(place: Place, read: str) -> None:
     owner = place.make(*PARTS)
     run(
         owner, "ALTER TABLE t DETACH PARTITION t_1", "INSERT INTO t_1 (id, n) SELECT uuid_xact_floor(5), 1",

@@ -330,7 +330,7 @@ def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Con
 
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
 @pytest.mark.parametrize("way", NEW_PARTITIONS)
-def test_a_partition_that_the_session_does_not_know_yet(
+def test_rows_of_a_partition_that_the_session_does_not_know_are_not_lost(
     place: Place, shared_folder: Path, way: str, isolation: str
 ) -> None:
     """The snapshot shows that the transaction that attached the partition has ended.

@@ -171,7 +171,7 @@ def test_progress_counts_every_second(seconds: int) -> None:
 
 
 @pytest.mark.server
-def test_readers_that_lose_the_row_of_an_open_transaction(server: Installation) -> None:
+def test_all_readers_but_horizon_and_feed_lose_the_row_of_an_open_transaction(server: Installation) -> None:
     with Cluster(server) as cluster:
         bench = ReaderExperiment(ReaderPlan(), ThrowAway(cluster), Progress())
         bench.prepare()

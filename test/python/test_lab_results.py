@@ -76,7 +76,7 @@ def test_the_main_table_marks_what_a_study_does_not_print(study: str) -> None:
         assert cell.how == "printed" or f" {there(cell)}, {cell.how}" in written, cell
 
 
-def test_a_row_of_the_main_table_is_of_the_fullest_run_that_has_it() -> None:
+def test_a_row_of_the_main_table_shows_the_fullest_run_that_has_it() -> None:
     row = {"here": 1.0}
     runs: dict[str, dict[Any, Any]] = {
         "p3-blocks-18": {("random", "", ""): row, ("blocks", "", ""): row},

@@ -176,7 +176,7 @@ def test_a_call_that_waited_for_a_count_still_needs_its_privilege(
 
 
 @pytest.mark.parametrize("call", ["SELECT exact_count_stop('s.t')", "SELECT feed_drop('f', 'postgres')"])
-def test_a_role_that_owned_a_table_in_the_snapshot_no_longer_owns_it(
+def test_a_role_that_lost_a_table_after_its_snapshot_is_refused(
     fresh: Connection, reader: Connection, call: str
 ) -> None:
     run(fresh, *TABLES["plain"], "SELECT exact_count_start('s.t'), feed_create('f', 's.t')")

@@ -146,7 +146,7 @@ def test_ratios_of_published_figures_are_printed_or_computed() -> None:
     assert [cell.how for cell in of_table("P5", "writers speed")].count("computed") == 1
 
 
-def test_tables_of_study_p3_by_the_memory_that_they_fit_into() -> None:
+def test_sizes_of_study_p3_are_assigned_by_the_memory_that_they_fit_into() -> None:
     result = a_result()
     for rows, size in ((1000, 2**19), (2000, 2**20 + 1), (3000, 5 * 2**20), (4000, 5 * 2**20 + 1)):
         result.runs.append(Run("fill", "random", rows, 1, {"table_bytes": 0.0, "index_bytes": size}))

@@ -138,7 +138,7 @@ def test_man_shows_the_page() -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_completion_of_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+def test_the_completion_script_of_each_shell_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
     monkeypatch.setenv("_INORDER_COMPLETE", f"{shell}_source")
     done = inorder(folder=tmp_path)
     assert (

@@ -128,7 +128,7 @@ def test_the_tool_works_with_the_privileges_that_providers_leave(
 
 
 @pytest.mark.server
-def test_aurora_is_checked_before(cluster: Cluster, hosted: Connection, tmp_path: Path) -> None:
+def test_a_missing_setting_of_aurora_is_found_by_check(cluster: Cluster, hosted: Connection, tmp_path: Path) -> None:
     run(hosted, AURORA)
     before = rows(hosted, OBJECTS)
     refused = Tool(cluster, tmp_path, hosted, "hosted_owner").install("--check", "--edition", SQL, code=2)

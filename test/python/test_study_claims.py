@@ -70,7 +70,7 @@ def test_a_ratio_computed_from_two_rates_is_marked() -> None:
                 assert not of_rates or cell.how == "computed", (study, cell.kind, cell.detail)
 
 
-def test_words_that_a_study_does_not_use() -> None:
+def test_claims_have_no_words_that_the_study_does_not_use() -> None:
     """P3 says which of two kinds has more blocks or more WAL only for blocks of 256."""
     for study, words in NOT_ITS_WORDS.items():
         published = {claim_made.published for claim_made in CLAIMS if claim_made.study == study}

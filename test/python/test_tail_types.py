@@ -244,7 +244,9 @@ def test_nulls_among_values_stay_in_their_places(fresh: Connection, tail: Tail) 
 
 @pytest.mark.parametrize("names", [("fine", "good"), ("fine", "bad")], ids=["renamed", "exchanged"])
 @pytest.mark.parametrize("hint", ["as it is", None], ids=["error", "null"])
-def test_labels_that_change_while_rows_are_read(fresh: Connection, names: tuple[str, str], hint: str | None) -> None:
+def test_a_batch_is_read_again_if_labels_change_meanwhile(
+    fresh: Connection, names: tuple[str, str], hint: str | None
+) -> None:
     """Arrow has the labels of the snapshot, but the server sends the present labels.
 
     Therefore the batch is read again.

@@ -303,7 +303,7 @@ def test_skip_support_where_the_server_has_it(judge: Connection, cluster: Cluste
         assert searches and searches[0] >= 6
 
 
-def test_nextval_after_the_clock_steps_back(connection: Connection) -> None:
+def test_nextval_changes_the_clock_sequence_if_the_clock_steps_back(connection: Connection) -> None:
     readings = [5_000_000, 5_000_000, 4_000_000, 4_000_000, 5_000_000, 5_000_001]
     rows = [connection.execute("SELECT test_v1(%s)::text", (reading,)).fetchone() for reading in readings]
     values = [uuid.UUID(str(row[0])) for row in rows if row]
