@@ -97,11 +97,22 @@ def copied_data(cluster: Cluster) -> None:
     with kept(cluster.original.bindir) as place:
         if not place.exists():
             INITDB(cluster)
+            remove_maps(cluster.data)
             keep(cluster.data, place)
             return
     cluster.data.rmdir()
     copy(place, cluster.data)
     identify(cluster.data)
+
+
+def remove_maps(folder: Path) -> None:
+    """Remove the maps of free space and of visibility of a new server: a quarter of the files that each copy creates.
+
+    The server does not need these maps, and writes them again when it needs them.
+    """
+    for path in (folder / "base").glob("*/*_*"):
+        if path.name.endswith(("_fsm", "_vm")):
+            path.unlink()
 
 
 def identify(folder: Path) -> None:

@@ -150,9 +150,10 @@ def load_all() -> None:
     for module in (
         *(module for module, _ in import_module("inorder.cli").COMMANDS.values()),
         *(module for module, _ in import_module("inorder.commands.lab").COMMANDS.values()),
-        "inorder.tail.run",
-        "inorder.count.counter",
-    ):
+        # Commands import these modules when they are called.
+        "inorder.tail.run", "inorder.count.counter", "inorder.advise.report", "inorder.advise.statements",
+        "inorder.feeds.reading", "inorder.install.actions", "inorder.prepare.steps", "pglast.parser",
+    ):  # fmt: skip
         import_module(module)
     import_module("inorder.lab.experiments").all_experiments()
     import_module("inorder.commands.run")
