@@ -257,16 +257,14 @@ RETURN '9223372036854775808'::text;
 -- progress at the time of the fold, and the rows of the fold. "fold" is the pattern of an expression for a column of
 -- the fold. After VACUUM during a long transaction the table of deltas has few rows in many pages, and the planner
 -- would read this whole table. ORDER BY, and a LIMIT for which the planner expects a tenth of the rows, make the
--- planner use the index. For a range of transaction numbers the planner always uses the index, and a query without
--- ORDER BY reads 1,000 deltas faster.
+-- planner use the index. With "= ANY" the planner does not ignore ORDER BY, as it does for one value.
 CREATE FUNCTION inorder_internal.added_rows(s inorder_internal.group_set, list text, fold text) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT format('(SELECT %s FROM %s AS d WHERE d.xact %s)'::text, list, (s).deltas,
-                  format(k.added, format(fold, k.name), inorder_internal.fold_base()))
-    FROM (VALUES ('bound'::text, '>= %s AND d.xact <= ''%s''::xid8'::text),
-                 ('open', '= ANY ((%s)::xid8[]) ORDER BY d.xact LIMIT (SELECT NULL::int8)'),
-                 ('xact', '= %s ORDER BY d.xact LIMIT (SELECT NULL::int8)')) AS k(name, added);
+    SELECT format('(SELECT %s FROM %s AS d WHERE d.xact %s ORDER BY d.xact LIMIT (SELECT NULL::int8))'::text,
+                  list, (s).deltas, format(k.added, format(fold, k.name), inorder_internal.fold_base()))
+    FROM (VALUES ('bound'::text, '>= %s AND d.xact <= ''%s''::xid8'::text), ('open', '= ANY ((%s)::xid8[])'),
+                 ('xact', '= ANY (ARRAY[%s])')) AS k(name, added);
 END;
 
 -- The condition that a fold "f" has the same partitions as all deltas that are added to the fold; null for a table

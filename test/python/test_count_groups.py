@@ -783,7 +783,7 @@ def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connect
     snapshot(other)
     write = "UPDATE orders SET status = 's' || (id + tenant) % 4, tenant = tenant + 1 WHERE id = 1 + {} % 100"
     at_first = 0
-    for turn in range(60):
+    for turn in range(60 if LONG_RUN else 30):
         run(fresh, "BEGIN", *map(write.format, range(100)), "COMMIT", FOLD, write.format(turn))
         at_first = at_first or pages(fresh)
     assert pages(fresh) <= 3 * at_first
@@ -793,9 +793,12 @@ def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connect
         "INSERT INTO orders_by_status_deltas (g1, n, xact) "
         "SELECT 's1', 0, (3 + n % 100)::text::xid8 FROM generate_series(1, 30000) AS n",
         "DELETE FROM orders_by_status_deltas WHERE n = 0 AND proof IS NULL", "COMMIT")  # fmt: skip
-    for statement in ("VACUUM", "ANALYZE", "VACUUM"):  # autovacuum would do this
-        run(fresh, f"{statement} orders_by_status_deltas")
-        assert pages(fresh) <= 3 * at_first, statement
+    # With one group, the planner estimates that the index costs more than the whole table.
+    for changes in ((), ("UPDATE orders SET status = 's1'", FOLD)):
+        run(fresh, *changes)
+        for statement in ("VACUUM", "ANALYZE", "VACUUM"):  # autovacuum would do this
+            run(fresh, f"{statement} orders_by_status_deltas")
+            assert pages(fresh) <= 3 * at_first, (changes, statement)
     assert difference(fresh) == difference(other) == []
 
 
