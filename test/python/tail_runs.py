@@ -92,8 +92,9 @@ class Tail:
             assert running.wait(PATIENCE) == 0, running.stderr and running.stderr.read()
 
     def rows(self, name: str = "out") -> list[int]:
-        """The values of the column n in a file of JSON lines."""
-        return numbers((self.folder / name).read_text())
+        """The values of the column n in a file of JSON lines, without a last line that the run is still writing."""
+        text = (self.folder / name).read_text()
+        return numbers(text[: text.rfind("\n") + 1])
 
     def state(self, name: str = "p") -> dict[str, object]:
         read: dict[str, object] = json.loads((self.folder / name).read_text())
