@@ -9,6 +9,7 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -239,6 +240,17 @@ def test_a_count_is_repeated_if_shards_were_moved_meanwhile(monkeypatch: pytest.
         assert answer(statement, list(moved_back), {here.key: [], other.key: [30, 2], there.key: [40]}) == total
     with pytest.raises(InorderError, match="the shards of t were moved during each of 5 counts"):
         answer(FOLD, [[here], [there]] * 5, {here.key: [1] * 5, there.key: []})
+
+
+def test_a_shard_that_is_gone_is_reported_beside_shards_of_similar_names(fresh: Connection) -> None:
+    """Callers expect the error of the server, and not the error of a name that a user has mistyped."""
+    fresh.execute("CREATE TABLE t_102009 (n int)")
+    shard, moves = Shard(102008, "public.t_102008", COORDINATOR, "w", 5432), handover.Moves()
+    with closing(Session(fresh.info.dsn)) as coordinator, closing(moves):
+        with pytest.raises(InputError, match=r"Did you mean public\.t_102009"):
+            coordinator.table(shard.table)
+        with pytest.raises(InputError, match=r"^shard 102008 on w:5432 is gone"):
+            moves.keep(coordinator, shard)
 
 
 def asking(listener: socket.socket, sent: list[bytes]) -> None:
