@@ -126,7 +126,7 @@ def test_columnar_tables_are_refused(coordinator: Connection) -> None:
         coordinator, "CREATE EXTENSION IF NOT EXISTS citus_columnar",
         f"CREATE TABLE col (id int, {NUMBER}) USING columnar", "CREATE INDEX ON col (xact)",
     )  # fmt: skip
-    with pytest.raises(psycopg.errors.WrongObjectType, match="not stored in a heap"):
+    with pytest.raises(psycopg.errors.WrongObjectType, match="is not a heap table"):
         coordinator.execute("SELECT feed_enable('col')")
     run(coordinator, "DROP TABLE col", "DROP EXTENSION citus_columnar")
 

@@ -164,7 +164,7 @@ def test_offsets_of_other_shards_or_databases_are_refused(
     offsets = {key: position | {"database": database} for key, position in offset.items()}
     with pytest.raises(InputError, match="which is not a shard"):
         query.plan.next(offsets, None)
-    with pytest.raises(InputError, match='in the database "d"'):
+    with pytest.raises(InputError, match='belongs to the database "d"'):
         query.plan.next(offset, None)
     shard = {"id": 7, "group": 1, "low": 0, "high": 1}
     other = {"7@1": {"database": database, "position": "{}", "shard": json.dumps(shard)}}
