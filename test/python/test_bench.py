@@ -187,7 +187,7 @@ def test_a_command_that_fails_is_an_error_with_its_words(tmp_path: Path) -> None
     assert tail.lines_of(tmp_path / "rows") == 1
 
 
-def test_the_time_of_a_start_is_subtracted_within_a_round() -> None:
+def test_the_time_of_the_start_in_the_same_round_is_subtracted() -> None:
     seconds = {
         (tail.JSON, tail.SAME_ORDER, 1): 1.75, (tail.JSON, "tail_7", 1): 3.0,
         (tail.start_of(tail.JSON), tail.AS_STORED, 1): 0.25, (tail.start_of(tail.JSON), "tail_8", 1): 1.0,

@@ -56,8 +56,8 @@ def test_a_server_uses_no_more_than_its_limit(server: Installation, place: Paren
             members = {int(pid) for pid in (limit.folder / cgroup.PROCS).read_text().split()}
             assert {int(str(row[1])), cluster.process.pid if cluster.process else 0} <= members
             assert os.getpid() not in members and len(members) >= 5
-            # The memory may exceed the limit by a little: the kernel charges allocations that must not fail a page at a
-            # time (mm/memcontrol.c, __GFP_NOFAIL).
+            # The memory may exceed the limit by a little: an allocation with __GFP_NOFAIL succeeds above the limit, and
+            # is charged page by page (mm/memcontrol.c).
             assert used(place, limit.folder) < 1.25 * LEAST_BYTES
         cluster.stop()
         assert not limit.folder.exists()

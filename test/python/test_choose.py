@@ -67,7 +67,7 @@ def test_a_higher_rate_never_costs_less_a_day(needs: Needs, more: float) -> None
 
 
 @given(KEPT)
-def test_blocks_hide_as_long_as_wanted_and_outlast_the_rows(needs: Needs) -> None:
+def test_blocks_last_as_long_as_requested_and_wrap_after_the_rows_are_gone(needs: Needs) -> None:
     for kind in ("time", "sequence"):
         key = candidate(kind, needs)
         assert key.blocks and needs.retention

@@ -237,7 +237,7 @@ RETURNED = {
 def test_a_returned_batch_comes_before_the_next_batch(timed: str, clock: SetClock, way: str) -> None:
     """The clock may be set back in the meantime.
 
-    A sink that keeps the last number would otherwise skip the rows of the batch.
+    If the next batch came first, a sink that keeps the last number would skip the rows of the returned batch.
     """
     tries, statements = RETURNED[way]
     take = "SELECT number, token FROM feed_take_batch('f', %s, 1, max_tries => %s)"

@@ -106,7 +106,7 @@ def test_statements_outside_a_transaction_have_the_same_path_as_those_inside(use
 
 
 @pytest.mark.server
-def test_only_the_users_table_is_found_by_the_users_path(cluster: Cluster, fresh: Connection) -> None:
+def test_only_the_table_is_looked_up_by_the_users_path(cluster: Cluster, fresh: Connection) -> None:
     fresh.execute("CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.hidden (); CREATE TABLE public.pg_class ()")
     oid = value(fresh, "SELECT 'elsewhere.hidden'::regclass::oid")
     dsn = f"{cluster.dsn} dbname=tail options='-c search_path=elsewhere'"

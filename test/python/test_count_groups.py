@@ -654,7 +654,7 @@ def test_a_forged_trigger_writes_no_deltas(fresh: Connection, edition: str) -> N
         run(fresh, "DROP TABLE stolen CASCADE", "DROP FUNCTION row_of_mine()")
 
 
-def test_constraints_of_the_deltas_hold(fresh: Connection) -> None:
+def test_constraints_of_the_deltas_are_checked(fresh: Connection) -> None:
     """The owner of the deltas may add constraints.
 
     Without a check, a null in a NOT NULL column would be read as a value.
@@ -726,7 +726,7 @@ def test_transactions_around_a_fold_are_counted(fresh: Connection, other: Connec
     assert value(fresh, "SELECT count(*) FROM orders_by_status_deltas WHERE proof IS NOT NULL") == 1
 
 
-def test_the_start_is_online(fresh: Connection, other: Connection) -> None:
+def test_rows_committed_during_the_start_are_counted_once(fresh: Connection, other: Connection) -> None:
     """Rows that are committed after the triggers exist, and before the first fold, are counted once."""
     run(fresh, *PLAIN, ROWS, START)
     run(other, "BEGIN", "INSERT INTO orders VALUES (-1, 'open')")

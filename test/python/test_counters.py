@@ -206,7 +206,7 @@ def test_reading_cpu_waits_for_sessions_that_are_ending(cluster: Cluster, connec
     assert waited and process not in children_of(cluster.process.pid)
 
 
-def test_a_session_that_continues_is_an_error(
+def test_reading_cpu_fails_if_a_session_continues(
     cluster: Cluster, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without an error, the reading would have only a part of the CPU time of the session that goes on."""

@@ -69,7 +69,9 @@ def waits(dsn: str) -> dict[str, object]:
     return {name: value for name, value in conninfo_to_dict(completed(dsn)).items() if name in SILENCE}
 
 
-def test_settings_that_notice_a_silence_are_added_unless_given(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_detect_a_silent_network_are_added_unless_given(
+    bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert waits("") == SILENCE == waits("postgresql://db1,db2:6000/shop") == waits("host=a,b hostaddr=1.2.3.4,5.6.7.8")
     for dsn in ("tcp_user_timeout=0 keepalives_count=", "postgresql:///shop?tcp_user_timeout=0&keepalives_count="):
         assert waits(dsn) == SILENCE | {"tcp_user_timeout": "0", "keepalives_count": ""}

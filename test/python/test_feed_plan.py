@@ -90,7 +90,7 @@ def test_a_read_touches_only_new_rows(big: Connection, server: Installation, set
     assert heap <= 40 and index <= 20, f"idle: {heap} blocks of the table, {index} of its indexes"
 
 
-def test_gaps_cost_a_probe_each(big: Connection, cluster: Cluster) -> None:
+def test_each_gap_costs_one_probe(big: Connection, cluster: Cluster) -> None:
     big.execute("RESET ALL")
     big.execute("SELECT feed_seek('big', 'now'), exact_count_fold('big')")
     with ExitStack() as held:

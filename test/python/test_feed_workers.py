@@ -146,7 +146,7 @@ def test_a_lease_outlives_the_process(feed: Connection, cluster: Cluster) -> Non
     assert state(feed, f"SELECT feed_finish_batch('work', {number}, {token})") == LOST
 
 
-def test_processes_of_one_name_fence_each_other(feed: Connection, other: Connection) -> None:
+def test_a_later_process_of_the_same_name_invalidates_the_token(feed: Connection, other: Connection) -> None:
     insert(feed, 3)
     number, token = take(feed, "a")
     same_number, other_token = take(other, "a")

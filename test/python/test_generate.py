@@ -111,7 +111,9 @@ def test_the_size_of_chunks_changes_nothing(kind: str) -> None:
     count=st.integers(1, 10**12), spare=st.integers(0, 10**18), first=st.integers(0, 10**17), where=st.floats(0, 1),
     size=st.integers(1, CHUNK),
 )  # fmt: skip
-def test_cells_are_exact_at_any_size(count: int, spare: int, first: int, where: float, size: int) -> None:
+def test_the_intervals_of_values_are_exact_at_any_size(
+    count: int, spare: int, first: int, where: float, size: int
+) -> None:
     times = Times(first, count + spare, count)
     begin = min(int(where * count), count - 1)
     size = min(size, count - begin)
@@ -123,7 +125,7 @@ def test_cells_are_exact_at_any_size(count: int, spare: int, first: int, where: 
     assert (times.chunk(begin, highest) < borders[1:]).all()
 
 
-def test_a_second_of_ten_million_values_is_full() -> None:
+def test_ten_million_values_a_second_use_every_tick() -> None:
     dense = DataSet("uuid-v1", Times(UNTIL, 100_000, 100_000))
     assert np.array_equal(v1_times(words(dense)[0]), np.arange(UNTIL, UNTIL + 100_000, dtype=np.uint64))
     values = generated("uuid-v1", "--now", "--count", "1000", *FIXED)

@@ -314,7 +314,7 @@ def test_a_schedule_gives_ids_in_the_same_order_each_time(target: Target) -> Non
     assert orders == {"AAB"}
 
 
-def test_a_writer_that_waits_is_left_waiting(target: Target) -> None:
+def test_waiting_writers_are_counted_and_are_no_fault(target: Target) -> None:
     """A reader that locks the table makes some schedules impossible. The cost of this lock is that writers wait."""
     way = Way("locked", "id > last, and a lock", "SELECT id FROM events WHERE id > :last ORDER BY id",
               begin="BEGIN; LOCK TABLE events IN SHARE ROW EXCLUSIVE MODE", start={"last": "0"})  # fmt: skip

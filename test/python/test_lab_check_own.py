@@ -105,7 +105,7 @@ WRONG = {
 def test_a_wrong_setup_leads_to_no_table_of_the_users(
     shop: str, tmp_path: Path, server: Installation, name: str
 ) -> None:
-    """The search_path of the check leads to the user's tables, which the check could otherwise remove or write into."""
+    """The search_path of the check leads to the user's tables, which a wrong setup must neither drop nor write into."""
     setup, says = WRONG[name]
     (tmp_path / "ways.toml").write_text(f'[wrong]\n{setup}\npoll = "SELECT id FROM events"\n')
     done = inorder("lab", "check", "--ways", "ways.toml", "--dsn", shop, *SHORT, folder=tmp_path, server=server)

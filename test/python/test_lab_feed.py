@@ -103,7 +103,7 @@ def key_of(section: Section, row: list[str]) -> tuple[str, ...]:
     return (row[0], row[3]) if section.name == "queries" else (row[0],)
 
 
-def test_without_the_baseline_there_is_no_ratio() -> None:
+def test_there_is_no_ratio_without_a_baseline() -> None:
     result = made_up()
     result.runs = [run for run in result.runs if run.kind in ("uuid", "uuid_apply") or run.step in QUERIES]
     assert shown(result, "write") == {("uuid",): ["70.0", "", "29.2", "", ""]}

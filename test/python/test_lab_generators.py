@@ -20,7 +20,7 @@ def called(_name: str, _seed: int) -> Metrics:
 OnPaper = on_paper(WithoutV7, call=called, insert=called, task=called)
 
 
-def test_a_round_warms_up_and_each_has_the_floor() -> None:
+def test_each_round_measures_everything_after_a_round_to_warm_up() -> None:
     result, bench = run_on_paper(OnPaper, GeneratorsPlan(rounds=3))
     each = [*(name for name in CALLS if name != "uuidv7"), *INSERTS, *EVERY_TASK]
     assert Counter(name for name, _ in bench.asked) == {name: 4 * count for name, count in Counter(each).items()}

@@ -14,7 +14,7 @@ from world.sql import value
 ROWS = 20_000
 
 
-def test_only_keys_in_time_order_are_asked_for_the_newest() -> None:
+def test_the_newest_key_is_queried_only_for_keys_in_time_order() -> None:
     assert {kind for kind in USUAL_KINDS if "newest_key" in steps_of(kind)} == {"bigint", "xact", "v7"}
     assert [kind for kind in USUAL_KINDS if COUNT_KEY in steps_of(kind)] == ["v7"]
 

@@ -72,7 +72,7 @@ def test_the_predicted_number_of_distinct_pages_agrees_with_a_simulation(pages: 
 
 
 @given(st.floats(1, 1e12), st.floats(1, 1e12))
-def test_never_more_distinct_pages_than_there_are_or_than_inserts(pages: float, inserts: float) -> None:
+def test_there_are_at_most_as_many_distinct_pages_as_pages_and_inserts(pages: float, inserts: float) -> None:
     pages_hit = distinct(pages, inserts)
     assert 0 < pages_hit <= min(pages, inserts) * (1 + 1e-9)
     if pages > 1e6:
@@ -89,7 +89,7 @@ def test_records_are_as_long_as_the_server_writes_them(kind: str, without_splits
     assert record_bytes(shape) > without_splits
 
 
-def test_random_keys_touch_every_page_when_there_are_few_and_another_each_time_when_there_are_many() -> None:
+def test_random_keys_touch_all_pages_of_a_small_table_and_another_page_for_each_row_of_a_large_one() -> None:
     small, large = (predict("random", replace(USUAL, rows=rows)) for rows in (1e5, 1e13))
     assert small.leaf_pages_touched == pytest.approx(1e5 / (290 * 0.693), rel=0.01)
     assert small.images_per_row < 0.001 and large.images_per_row == pytest.approx(1, abs=0.01)

@@ -73,7 +73,7 @@ def test_the_text_leaves_out_what_was_not_measured() -> None:
     assert complete(result, "bigint").shape == (8, 3) and complete(result, "random").shape == (9, 3)
 
 
-def test_the_scatter_is_split() -> None:
+def test_the_scatter_is_split_into_within_and_between_rounds() -> None:
     values = complete(noisy_result(NoisePlan(rounds=400), 0.05), "bigint")
     within, between = scatter(values)
     assert within == pytest.approx(5.1, abs=0.4) and between == pytest.approx(65, abs=6)

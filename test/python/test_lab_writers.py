@@ -196,7 +196,7 @@ def test_a_lock_alone_does_not_order_cached_ids(bench: Few, form: str, ids: list
 
 
 @pytest.mark.server
-def test_forgotten_ids_are_lost(bench: Few) -> None:
+def test_cached_ids_that_a_session_forgets_are_gaps(bench: Few) -> None:
     assert alternately(bench, LOCK_CACHED) == ([1, 1001, 2001, 3001], 0)
 
 

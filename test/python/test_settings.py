@@ -151,7 +151,7 @@ END $$"""
 
 
 @pytest.mark.editions
-def test_settings_of_the_caller_do_not_hold_within_a_call(fresh: Connection) -> None:
+def test_settings_of_the_caller_have_no_effect_within_a_call(fresh: Connection) -> None:
     fresh.execute(SHOWN)
     for name, (_, other) in PINNED.items():
         fresh.execute("SELECT set_config(%s, %s, false)", [name, other])

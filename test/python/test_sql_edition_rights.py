@@ -355,7 +355,7 @@ def test_every_function_has_its_path(edition: Connection) -> None:
     ) == [(name, False) for name in BARE]
 
 
-def test_functions_without_a_path_find_the_server(edition: Connection) -> None:
+def test_functions_without_a_path_find_only_objects_of_the_server(edition: Connection) -> None:
     run(
         edition, "SET search_path = inorder, app", "CREATE TABLE app.numbers (xact bigint DEFAULT xact_id(), n int)",
         "CREATE INDEX ON app.numbers (xact)", "SELECT feed_enable('numbers')", "RESET ROLE", "CREATE SCHEMA odd",

@@ -286,7 +286,7 @@ def test_peek_works_on_a_standby(two: Two) -> None:
     assert value(two.primary, "SELECT feed_finish_batch('f', %s, %s)", number, token) is True
 
 
-def test_a_batch_from_the_future_is_refused(two: Two) -> None:
+def test_a_batch_newer_than_the_snapshot_is_refused(two: Two) -> None:
     two.standby.execute("SELECT pg_wal_replay_pause()")
     two.insert(1, 2)
     position = str(value(two.primary, "SELECT reader_start('events')::text"))

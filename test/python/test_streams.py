@@ -185,7 +185,7 @@ def test_each_client_gets_each_row_once(pair: Pair, languages: list[str], tmp_pa
 
 
 @pytest.mark.parametrize("languages", TOGETHER, ids="-".join)
-def test_each_client_keeps_a_copy(pair: Pair, languages: list[str], tmp_path: Path) -> None:
+def test_the_copy_of_each_client_equals_the_table(pair: Pair, languages: list[str], tmp_path: Path) -> None:
     create(pair.dsn, CHANGED)
     source = source_of(pair.address)
     with served(languages, source, tmp_path) as services, Clients(CLIENTS, services, keep_copy) as clients:

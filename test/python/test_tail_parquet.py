@@ -176,7 +176,7 @@ def test_files_have_about_the_target_size(fresh: Connection, tail: Tail) -> None
     assert rows(tail.folder) == list(range(1, 60_001))
 
 
-def test_new_rows_wait_for_a_file_of_that_size(fresh: Connection, tail: Tail) -> None:
+def test_new_rows_are_collected_for_a_file_of_the_target_size(fresh: Connection, tail: Tail) -> None:
     with tail.started(*RUN, "--follow", "--target-file-size", "1MB", "--interval", "1s") as running:
         for first in range(1, 31):
             insert(fresh, 1, first)

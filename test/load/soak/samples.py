@@ -18,7 +18,8 @@ from load.soak.world import TABLES, SoakWorld
 from world.role import Role
 from world.tables import MOVER, OWNER
 
-# A curve is flat if it is at most this many times its first value, at the end and under a transaction held open.
+# A curve is flat if its last values, and its values while a transaction is held open, are at most this many times its
+# first value.
 FLAT = 2.0
 CURVES = {
     "rows": ("Rows", "rows a second"),
