@@ -45,7 +45,7 @@ def missing(language: str) -> str | None:
     if language in ("python", "asyncio"):
         return None
     if "INORDER_TEST_CLIENTS" not in os.environ:
-        return "script/clients runs it"
+        return "only script/clients runs this test"
     built = MADE.get(language, Path(COMMANDS[language][0]))
     return None if built.exists() else f"script/clients has not built {built.relative_to(ROOT)}"
 

@@ -131,7 +131,9 @@ def run_all(cluster: Cluster) -> list[str]:
 
 @click.command()
 @click.option("--suppressions", required=True, type=click.Path(exists=True, path_type=Path), help="valgrind.supp.")
-@click.option("--logs", required=True, type=click.Path(exists=True, path_type=Path), help="A folder open to everybody.")
+@click.option(
+    "--logs", required=True, type=click.Path(exists=True, path_type=Path), help="A folder that everybody may write to."
+)
 def main(suppressions: Path, logs: Path) -> None:
     """Run the statements of the pg_regress tests under valgrind. Exit code 1 if valgrind reports anything."""
     missed: list[str] = []

@@ -39,7 +39,7 @@ def missing(language: str) -> str | None:
         absent = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
         return f"{absent[0]} is not installed" if absent else None
     if "INORDER_TEST_CLIENTS" not in os.environ:
-        return "script/clients runs it"
+        return "only script/clients runs this test"
     return None if MADE[language].exists() else f"script/clients has not built {MADE[language].relative_to(ROOT)}"
 
 

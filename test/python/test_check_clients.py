@@ -34,7 +34,7 @@ SHORT = ("--schedules", "3", "--load", "0.1s", "--format", "json")
 
 def require_built(language: str) -> None:
     if language in MADE and "INORDER_TEST_CLIENTS" not in os.environ:
-        pytest.skip("script/clients runs it")
+        pytest.skip("only script/clients runs this test")
     if language in MADE and not MADE[language].exists():
         pytest.skip(f"script/clients has not built {MADE[language].relative_to(ROOT)}")
 

@@ -30,7 +30,9 @@ COMMANDED = {
 }
 DIRECT = [COMMANDED[language] for language in COMMANDS if language != "java"]  # the driver of Java has no Unix sockets
 POOLED = list(COMMANDED.values())
-only_in_script_clients = pytest.mark.skipif("INORDER_TEST_CLIENTS" not in os.environ, reason="script/clients runs it")
+only_in_script_clients = pytest.mark.skipif(
+    "INORDER_TEST_CLIENTS" not in os.environ, reason="only script/clients runs this test"
+)
 # Settings that keep a driver from preparing named statements, because these would fail behind a pooler. The Python
 # programs contain this setting; pg for Node and query_typed() of Rust prepare no statement by name.
 UNPREPARED = {"go": {"default_query_exec_mode": "exec"}, "java": {"prepareThreshold": "0"}}

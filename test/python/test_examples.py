@@ -54,7 +54,7 @@ def test_every_block_is_run_or_has_a_reason_not_to_be_run() -> None:
         entry(block) for page in ALL.values() for block in page if not runs(block) and block.language != NEW_DATABASE
     }
     assert left_out - set(NOT_RUN) == set(), "neither run, nor in examples_not_run.py"
-    assert set(NOT_RUN) - left_out == set(), "not there any more"
+    assert set(NOT_RUN) - left_out == set(), "not in the pages any more"
 
 
 def test_every_block_names_its_language() -> None:

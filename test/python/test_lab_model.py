@@ -163,7 +163,7 @@ def test_the_model_is_compared_with_the_measurement() -> None:
     assert record["rows"] == 1_000_000 and record["wal_per_row"] == 250 and record["wal_per_row_model"] != 250
 
 
-def test_each_size_has_a_table_of_its_own() -> None:
+def test_each_size_has_its_own_table_in_the_report() -> None:
     result = a_result(images=10_000.0)
     result.runs += [replace(run, rows=4_000_000) for run in result.runs]
     small, large = compared(result)

@@ -57,7 +57,7 @@ def test_each_picture_agrees_with_its_runs(name: str, theme: str) -> None:
     written = (pictures.IMAGES / f"{name}-{theme}.svg").read_text(encoding="utf-8")
     shown = re.compile(r">([^<>]+)<| fill=\"([^\"]+)\"")
     picture = pictures.picture(name, RESULT, theme)
-    assert shown.findall(picture) == shown.findall(written), "python script/docs/results_page.py writes it"
+    assert shown.findall(picture) == shown.findall(written), "run python script/docs/results_page.py"
     assert "var(" not in written and "url(" not in written and "href" not in written
     other = (pictures.IMAGES / f"{name}-{'dark' if theme == 'light' else 'light'}.svg").read_text(encoding="utf-8")
     assert shown.findall(other) != shown.findall(written)
@@ -66,7 +66,7 @@ def test_each_picture_agrees_with_its_runs(name: str, theme: str) -> None:
 @pytest.mark.parametrize("study", STUDIES)
 def test_the_page_of_a_study_has_the_figures_of_the_runs(study: str) -> None:
     written = (RESULTS / f"{study.lower()}.md").read_text(encoding="utf-8")
-    assert study_page(study, RESULT) == written, "python script/docs/results_page.py writes it"
+    assert study_page(study, RESULT) == written, "run python script/docs/results_page.py"
 
 
 @pytest.mark.parametrize("study", STUDIES)

@@ -258,7 +258,9 @@ def built(system: trees.Tree) -> Path:
         builder.install("git ca-certificates lintian autopkgtest")
         builder.run(BUILD)
         names = builder.run(AGAIN).split()
-        assert len([name for name in names if name.endswith(".deb")]) == 3, "the extension, its symbols, the tool"
+        assert len([name for name in names if name.endswith(".deb")]) == 3, (
+            "expected the extension, its symbols and the tool"
+        )
         builder.run(
             "lintian --fail-on error,warning --suppress-tags bad-distribution-in-changes-file /srv/first/*.changes"
         )

@@ -103,7 +103,7 @@ def test_a_figure_is_shown_beside_the_nearest_number_of_rows() -> None:
             for record in section.records()} == {6000}  # fmt: skip
 
 
-def test_keys_with_a_unique_index_stand_beside_study_p3() -> None:
+def test_keys_with_a_unique_index_are_compared_with_study_p3() -> None:
     """The study uses unique indexes. Figures of the study are compared with ours for the kinds of key."""
     result = a_result()
     result.plan |= {"kinds": ["time60", "random"], "indexes": ["unique"], "rows": [1000, 2000]}

@@ -290,7 +290,7 @@ def stands_for(entry: str, message: str) -> bool:
 
 def test_every_message_has_an_entry_in_troubleshooting() -> None:
     lacking = [message for message in MESSAGES if not any(stands_for(entry, message) for entry in ENTRIES)]
-    assert {message: MESSAGES[message] for message in lacking} == {}, "docs/troubleshooting.md lacks them"
+    assert {message: MESSAGES[message] for message in lacking} == {}, "docs/troubleshooting.md lacks these messages"
 
 
 def test_every_entry_is_a_message() -> None:
