@@ -226,7 +226,8 @@ def size_verdict(step: str, grown: Mapping[str, float], plan: ReusePlan) -> Verd
         f"The sizes at the end, relative to the sizes before, are: {sizes}.",
         f"The table has {plan.rows:,} rows. In each of {plan.turns} turns a tenth is inserted, and as many rows are "
         "deleted.",
-        f"Sizes are exact. Up to {KEPT} counts as unchanged, since a turn inserts rows before it deletes others.",
+        f"Sizes are exact. A ratio of up to {KEPT} counts as unchanged, since a turn inserts rows before it deletes "
+        "others.",
         bars_of(shown, number(1, "times")),
     )
 

@@ -42,7 +42,7 @@ LABELS = {
 }
 CSS = {"built100": "series-1", "built90": "series-2", "built70": "series-3", GROWN: "kind-random", ORDERED: "kind-v7"}
 
-STEPS_PER_ROWS = 50  # steps that double the first rows: each step inserts 2 % as many rows
+STEPS_PER_ROWS = 50  # number of steps in which the rows double: each step inserts 2 % of the first rows
 BATCH = 100_000
 PAGE = 8192
 PER = 1000  # reports give the splits per this number of rows

@@ -334,7 +334,7 @@ def sections(result: Result, plan: FeedPlan) -> Sequence[Section]:
         "unless noted.",
     )]  # fmt: skip
     for step, words in tables.SUMMARIES.items():
-        title = f"{plan.read_rows:,} new rows {words}, seconds, and the ratio to a plain query"
+        title = f"{plan.read_rows:,} new rows {words}: seconds, and the ratio to a plain query"
         lines = [Row(result, step, kind) for kind in tables.READERS if result.select(step, kind)]
         report_sections.append(table(step, title, READING, lines))
     lines = [Row(result, step, form) for step in tables.QUERIES for form in tables.FORMS]

@@ -46,7 +46,7 @@ FORMS = (UUID, NUMBER)  # the large tables, which are also read
 # Ways to read new rows into one of the two summaries.
 READ_SECONDS = "read_seconds"
 READ_ROWS = "read_rows"
-SUMMARIES = {READ_SECONDS: "summed up by the second", READ_ROWS: "copied row by row"}
+SUMMARIES = {READ_SECONDS: "aggregated by second", READ_ROWS: "copied row by row"}
 READ_BASELINE = "plain"
 READERS = {
     READ_BASELINE: "WHERE id > … AND id <= …",

@@ -135,7 +135,7 @@ DETAILS = (
            number(0, "B"), "record_bytes_per_row", bar=True, value=median(per("record_bytes", "inserts"))),
     Figure("images", "Bytes of full-page images per inserted row (pg_waldump --stats).",
            number(0, "B"), "image_bytes_per_row", bar=True, value=median(per("image_bytes", "inserts"))),
-    Figure("records, all", "Bytes of WAL records of a measurement, in which a faster kind inserts more rows.",
+    Figure("records, all", "Bytes of WAL records of a measurement. A faster kind inserts more rows, and writes more.",
            number(1, "MB"), "record_mb", terminal=False, value=median(per("record_bytes", MB))),
     Figure("images, all", "Bytes of full-page images of a measurement.", number(1, "MB"), "image_mb", terminal=False,
            value=median(per("image_bytes", MB))),

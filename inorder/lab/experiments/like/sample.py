@@ -22,7 +22,7 @@ N = "inorder_n"  # numbers the rows of the sample, in the order of the table
 RAW = f"{SCHEMA}.sample_as_read"
 ODD = 2654435761  # a prime that scatters numbers
 RISING = 0.9  # smallest correlation with the physical order for a column to count as rising
-NEWEST = 0.01  # share of the sample: its newest rows, from which new rows take the values of rising columns
+NEWEST = 0.01  # share of the newest rows of the sample; new rows take the values of rising columns from these rows
 FRACTION = 0.1  # if distinct values exceed this share of the rows, their number grows with the table (as in ANALYZE)
 FIRST_NUMBER = 2**30  # first number of the rows of a load; rows of the fill have lower numbers
 

@@ -29,7 +29,7 @@ SET LOCAL intervalstyle = postgres; SET LOCAL extra_float_digits = 1; SET LOCAL 
 SET LOCAL lock_timeout = '10s'"""
 NO_VIEWS = """SELECT set_config(name, 'view, foreign-table', true)
 FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'"""
-BLOCKS = 5000  # blocks read of a large table: 40 MB
+BLOCKS = 5000  # number of blocks to read from a large table: 40 MB
 
 
 @dataclass(frozen=True)

@@ -191,8 +191,8 @@ SPEED_CAPTION = "vs one table: relative to plain inserts by as many sessions in 
 ORDER_CAPTION = (
     "misplaced: rows whose rank by id differs from their rank by (xmin, id), within the table of a writer if writers "
     "have separate tables. "
-    "If writers do not take turns, 0 misplaced rows do not mean that polling by id is safe: "
-    f"{FORMS[XACT].label} needs a feed."
+    "If writers do not take turns, polling by id may lose rows even with 0 misplaced rows: for example, a table with "
+    f"{FORMS[XACT].label} must be read by a feed."
 )
 
 
