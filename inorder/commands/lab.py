@@ -7,7 +7,7 @@ from inorder.lab.experiments import experiment_named, names, summary_of
 
 COMMANDS = {
     "check": ("inorder.commands.check", "Check if a reader loses rows."),
-    "report": ("inorder.commands.results", "Show the results in result files and pages again."),
+    "report": ("inorder.commands.results", "Show results again, from result files or pages."),
     "resume": (
         "inorder.commands.results",
         "Resume an interrupted run: make the measurements that FILE lacks, on a new server.",

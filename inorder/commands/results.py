@@ -65,7 +65,7 @@ def lab_resume(
 @page_option
 @show_option
 def lab_report(files: tuple[Path, ...], page: Path | None, output: str) -> None:
-    """Show the results in result files and pages again. With --html, show them side by side."""
+    """Show results again, from result files or pages. With --html, show them side by side."""
     show([entry for file in files for entry in readable(file, page is not None)], output, page)
 
 
