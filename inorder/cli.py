@@ -160,12 +160,12 @@ def server_errors() -> tuple[type[Exception], ...]:
 
 
 def unexpected(error: Exception) -> str | None:
-    """The message for an unexpected error. None in the laboratory or without a driver, where a traceback is shown."""
+    """The message for an unexpected error. None, so that a traceback is shown, for the lab and without a driver."""
     program = Path(__file__).parent
     places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own_places = [(path.relative_to(program), line) for path, line in places if path.is_relative_to(program)]
     folders = {path.parts[0] for path, _ in own_places}
-    if not server_errors() or ("lab" in folders and "advise" not in folders):  # advise uses the model of the laboratory
+    if not server_errors() or ("lab" in folders and "advise" not in folders):  # advise uses the model of the lab
         return None
     path, line = own_places[-1]
     return (
@@ -199,7 +199,7 @@ def cannot_import(error: ImportError) -> str | None:
     """The message for a missing package or library; None for a module of this tool.
 
     psycopg raises an ImportError without a name if neither its C modules nor a libpq can be loaded. Packages of the
-    laboratory are imported only when its commands run.
+    lab are imported only when its commands run.
     """
     if error.name is None:
         return f"the driver psycopg cannot load libpq; HINT: apt install libpq5, or {installer('binary')}"

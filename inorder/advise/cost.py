@@ -122,7 +122,7 @@ def compared(
 ) -> Savings:  # fmt: skip
     """Compare kinds of keys, once for each share in ``updated``.
 
-    A share means that updates change only the newest rows, which are this share of all rows.
+    A share of 0.01 means that updates change only the newest hundredth of the rows.
     """
     shares, saved = [], 0.0
     for within in updated:

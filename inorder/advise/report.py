@@ -1,4 +1,4 @@
-"""Format advice: as text, as data, and as sections of the laboratory's reports."""
+"""Format advice: as text, as data, and as sections of the lab's reports."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

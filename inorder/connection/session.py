@@ -47,8 +47,8 @@ def absence(database: str, owned: ServerRow | None) -> str:
         return f"the database {quoted(database)} has no extension inorder; HINT: Run inorder install."
     return (
         f"inorder in schema {quoted(owned[0])} of database {quoted(database)} belongs to role {quoted(owned[1])}\n"
-        "HINT: Connect as that role, or make a superuser the owner of the schema (or, unless you are a superuser, the "
-        "owner of the database). The owner of a schema can replace its functions."
+        "HINT: Connect as that role, or let a superuser own the schema. (If you are not a superuser, the owner of the "
+        "database may own it, too.) The owner of a schema can replace its functions."
     )
 
 

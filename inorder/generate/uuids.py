@@ -51,7 +51,7 @@ class Fleet:
 
 
 def draw_fleet(nodes: int, lag: int, random: PCG64) -> Fleet:
-    """Nodes with different random ids, which have the multicast bit, and with random clock sequences."""
+    """Nodes with random clock sequences and different random ids. Each id has the multicast bit."""
     clock_sequences: dict[int, int] = {}
     # A repeated id is drawn again. The chance of a repetition among 1,000 ids is 2^-28.
     while len(clock_sequences) < nodes:

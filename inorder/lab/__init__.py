@@ -1,1 +1,1 @@
-"""The laboratory, which measures on a real server what each kind of key costs."""
+"""The lab, which measures on a real server what each kind of key costs."""

@@ -276,7 +276,7 @@ class FileSink(Sink):
             self.rows, self.size, self.recent = 0, self.start, self.recent_at_start
 
     def close(self) -> None:
-        """Remove the rows after the position now, instead of in the next run."""
+        """Remove the rows after the position. Otherwise the next run would remove them."""
         if self.source is None or not (self.is_written and self.is_ours and self.size == self.file.size()):
             return
         mark = self.source.output()

@@ -112,12 +112,12 @@ def fill(descriptor: int, content: bytes) -> None:
 def lock(path: Path) -> int:
     """Open a file, or create it, and lock it. Raise BlockingIOError if another process holds the lock."""
     while (descriptor := locked(path)) is None:
-        pass  # the name was moved to another file
+        pass  # the file was replaced or removed in the meantime
     return descriptor
 
 
 def locked(path: Path) -> int | None:
-    """Try once to lock a file, which must not be a link. Return None if the name was moved to another file."""
+    """Try once to lock a file, which must not be a link. Return None if it was replaced or removed in the meantime."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -127,7 +127,7 @@ def locked(path: Path) -> int | None:
         if os.path.samestat(os.fstat(descriptor), path.stat()):
             return descriptor
     except FileNotFoundError:
-        pass  # the file was removed in the meantime
+        pass  # the file was removed
     except BaseException:
         os.close(descriptor)
         raise

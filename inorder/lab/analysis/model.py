@@ -239,7 +239,7 @@ def split_records(kind: str, in_order: bool, key_bytes: float = 0) -> float:
     entry = index_tuple(kind, key_bytes)
     # The record of the insert into the parent also clears the flag INCOMPLETE_SPLIT of the child page.
     parent = leaf_record(kind, key_bytes) + SAME_RELATION_BLOCK
-    # The record contains the entries of the right page: the share that fillfactor keeps off the left page, or half.
+    # The record contains the entries of the right page: half of all or, for ordered keys, those beyond the fillfactor.
     moved = leaf_capacity(kind, key_bytes) * (1 - LEAF_FILLFACTOR if in_order else 0.5) + 1
     split = RECORD + BLOCK + SAME_RELATION_BLOCK + MAIN_DATA + BTREE_SPLIT + entry + moved * entry
     return split - leaf_record(kind, key_bytes) + parent

@@ -48,7 +48,7 @@ def read_numbers(
 
 
 def report_own(connection: Connection) -> None:
-    """Report this session's counters now, and not within the next second, which may be in a measurement."""
+    """Report this session's counters now. Otherwise the session could report them a second later, in a measurement."""
     connection.execute("SELECT pg_stat_force_next_flush()")
 
 

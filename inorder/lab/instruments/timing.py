@@ -60,7 +60,7 @@ def ended_cpu(server: int, connection: Connection) -> float:
     """
 
     def have_ended() -> bool:
-        # The children are read first, because children that begin afterwards need not end.
+        # The children are read first, so that this function does not wait for a process that starts after them.
         children = children_of(server)
         return children <= {int(row[0]) for row in connection.execute(query("lasting_processes"))}
 
@@ -143,7 +143,7 @@ ROUND_TRIPS = 20  # the quickest round trip is the most exact
 
 @dataclass(frozen=True)
 class Apart:
-    """The least and the most seconds by which the server's clock is ahead."""
+    """The lower and the upper bound of the seconds by which the server's clock is ahead."""
 
     least: float
     most: float

@@ -161,9 +161,9 @@ def claimed_folder(parent: Path) -> Iterator[Path]:
 def cleared_after_a_kill(path: Path) -> Iterator[None]:
     """Start a helper process. If this process ends within the block, the helper removes the path.
 
-    However this process ends, the kernel closes the helper's stdin, which the helper reads. The helper has its own
-    session: signals to the process group of this process, such as Ctrl-C, do not reach the helper. The helper ignores
-    signals, and loads its code only when it has to remove the path, because loading takes CPU time in every run.
+    When this process ends for any reason, the kernel closes the helper's stdin, which the helper reads. The helper has
+    its own session: signals to the process group of this process, such as Ctrl-C, do not reach the helper. The helper
+    ignores signals, and loads its code only when it has to remove the path, because loading takes CPU time.
     """
     code = (
         "import sys; sys.stdin.buffer.read(); "
