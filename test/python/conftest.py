@@ -345,7 +345,10 @@ def place(cluster: Cluster, idle: list[Connection]) -> Iterator[Place]:
 
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
-    """An empty folder with a short name that the server's account may enter. Used as TMPDIR, it shows leftovers."""
+    """An empty folder with a short name that the server's account may enter.
+
+    With this folder as TMPDIR, a test can see what a program leaves behind.
+    """
     with tempfile.TemporaryDirectory(prefix="t", dir=temporary_folder(service_account())) as name:
         folder = Path(name)
         folder.chmod(0o755)

@@ -39,7 +39,7 @@ from world.sql import value
 
 
 @pytest.mark.server
-def test_writers_without_the_extension_leaves_out_its_forms(
+def test_the_writers_experiment_needs_the_extension_only_for_its_forms(
     tmp_path: Path, users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = ("--clients", "2", "--seconds", "1")
@@ -59,9 +59,7 @@ def test_writers_without_the_extension_leaves_out_its_forms(
 
 
 @pytest.mark.server
-def test_mixed_without_privileges_measures_random_keys_without_wal(
-    tmp_path: Path, users: Cluster, server: Installation
-) -> None:
+def test_the_mixed_experiment_needs_privileges_for_wal(tmp_path: Path, users: Cluster, server: Installation) -> None:
     options = ("--rows", "2k", "--more", "400", "--clients", "2")
     result, _ = run_there(tmp_path, server, users.dsn, "mixed", *options)
     assert Counter(run.step for run in result.runs) == dict.fromkeys(STEPS_OF_MIXED, len(MixedPlan().kinds))
@@ -74,7 +72,7 @@ def test_mixed_without_privileges_measures_random_keys_without_wal(
 
 
 @pytest.mark.server
-def test_reuse_without_the_extension_measures_bigint_and_random_keys(
+def test_the_reuse_experiment_needs_the_extension_only_for_its_keys(
     tmp_path: Path, users: Cluster, server: Installation
 ) -> None:
     options = ("--rows", "20k", "--turns", "3", "--pace", "10ms")
@@ -126,7 +124,7 @@ def measured(bench: ReaderExperiment, seed: int) -> dict[str, Metrics]:
 
 
 @pytest.mark.server
-def test_reader_without_the_extension_polls_by_id_and_time(
+def test_the_reader_experiment_needs_the_extension_only_for_feeds(
     tmp_path: Path, users: Cluster, server: Installation
 ) -> None:
     result, message = run_there(tmp_path, server, plain(users), "reader", "--writers", "4", "--seconds", "1")
@@ -156,7 +154,9 @@ def feeds(dsn: str) -> list[object]:
 
 
 @pytest.mark.server
-def test_uuid_v1_needs_the_extension_and_disk_space(tmp_path: Path, users: Cluster, server: Installation) -> None:
+def test_the_uuid_v1_experiment_needs_the_extension_and_disk_space(
+    tmp_path: Path, users: Cluster, server: Installation
+) -> None:
     result, _ = run_there(tmp_path, server, users.dsn, "uuid-v1", "--rows", "2k")
     assert len(result.runs) == len(LIFE) * len(UUID_V1_KINDS) and traces(users.dsn) == []
     assert all(run.metrics["wal_records"] > 0 for run in result.select("copy_from"))
@@ -167,7 +167,7 @@ def test_uuid_v1_needs_the_extension_and_disk_space(tmp_path: Path, users: Clust
 
 
 @pytest.mark.server
-def test_generators_without_the_extension_leaves_out_its_functions(
+def test_the_generators_experiment_needs_the_extension_only_for_its_functions(
     tmp_path: Path, users: Cluster, server: Installation
 ) -> None:
     options = ("--values", "2k", "--rows", "1k")
