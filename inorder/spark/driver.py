@@ -30,7 +30,7 @@ class Driver:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.readers: dict[str, Reader] = {}  # a reader for the server, or a reader for each shard
-        self.targets: dict[str, str] | None = None  # the ends of a run that reads only available rows
+        self.targets: dict[str, str] | None = None  # the positions at which a run of available rows ends
 
     def __enter__(self) -> "Driver":
         return self

@@ -53,7 +53,7 @@ class Options:
     start: str
     end: str | None
     whole_transactions: bool
-    wait: int  # the most seconds to wait for a standby
+    wait: int  # maximum number of seconds to wait for a standby
     accept_origin: bool
     shards: bool = False
 

@@ -234,7 +234,9 @@ P3 = (
           "Recent rows of random keys are scattered: blocks read to find a row of the newest hundredth of 5 M rows, "
           "relative to bigint",
           "scattered", "lookup", to("recent", "random", "bigint", "reads"), above(1), counted=True),
-    Claim("P3", "Keys that wrap reuse pages emptied by deletes of historical rows (the oldest): percent of these pages",
+    Claim("P3",
+          "Deletes of historical rows (the oldest) empty pages, and keys that wrap fill these pages again: percent of "
+          "the emptied pages that are reused",
           "yes", "reuse", share("oldest", "sequence", "pages_taken_again", "pages_freed"), at_least(80), counted=True),
     Claim("P3",
           "Deletes of historical rows bloat the index of keys that only ascend, but not the index of keys that wrap: "
