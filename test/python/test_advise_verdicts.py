@@ -39,7 +39,7 @@ def without(facts: Facts) -> Facts:
     )
 
 
-def test_updates_without_page_images_are_of_new_rows() -> None:
+def test_updates_without_page_images_count_as_updates_of_new_rows() -> None:
     """Updates change only new rows, so the range of the cost is narrow enough for a verdict."""
     (finding,), left_tables = advised(recorded_facts())
     assert (finding.id, finding.table, left_tables) == ("random-key", ORDERS, [])
@@ -47,7 +47,7 @@ def test_updates_without_page_images_are_of_new_rows() -> None:
     assert "0.00 page images for each row that UPDATE changed" in [fact.what for fact in finding.evidence]
 
 
-def test_updates_with_an_image_for_each_row_are_of_rows_of_any_age() -> None:
+def test_updates_with_an_image_for_each_row_count_as_updates_of_any_row() -> None:
     findings, (left_table,) = advised(with_images(recorded_facts(), 0.9))
     assert findings == [] and not left_table.undecided
     assert left_table.why == "the key costs little: ordered keys would save 13 % of the table's WAL"

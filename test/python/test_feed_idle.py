@@ -147,7 +147,7 @@ def test_a_role_that_may_no_longer_move_a_feed_is_refused(reader: Connection, fr
 def test_commits_of_other_workers_cause_no_search(reader: Connection, fresh: Connection) -> None:
     """Each commit on the server wakes workers that wait.
 
-    Most commits are of other workers, and an index shows that there is nothing new.
+    Most of them are commits of other workers, and an index shows that there is nothing new.
     """
     run(fresh, "GRANT SET ON PARAMETER track_functions TO reader")
     run(reader, "BEGIN", "SET LOCAL track_functions = 'all'")

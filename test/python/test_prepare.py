@@ -373,7 +373,7 @@ def test_changes_are_logged_and_a_copy_begins_without_a_gap(cluster: Cluster, pr
 
 
 @pytest.mark.parametrize("logged", [False, True])
-def test_a_feed_of_another_table_is_not_taken_for_one_of_the_changes(
+def test_a_feed_of_another_table_does_not_count_as_a_feed_of_the_changes(
     prepare: Tail, old: Connection, logged: bool
 ) -> None:
     old.execute("CREATE TABLE other (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")

@@ -71,7 +71,7 @@ def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Installat
     assert token not in tokens_in(folder / "feed_read.s_uuid") and not servers(folder)
 
 
-def test_the_page_and_its_pictures_are_of_the_kept_samples() -> None:
+def test_the_page_and_its_pictures_agree_with_the_kept_samples() -> None:
     page, soaks = soak_page.PAGE.read_text(), soak_page.kept()
     assert with_parts(page, soak_page.parts(soaks)) == page
     for curve in soak_page.DRAWN:
