@@ -4,8 +4,8 @@
  *
  * All partitions must be tables of the owner of the log.  A partition of another
  * owner could have triggers, which would run that owner's code with the privileges
- * of each role that changes the logged table.  A foreign table cannot be written
- * without a plan.
+ * of each role that changes the logged table.  The trigger cannot write into a
+ * foreign table, which would require a plan.
  *
  * The partitions to which rows are routed are in the partition directory.
  * Examining a thousand partitions for every statement would cost more than the

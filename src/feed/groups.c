@@ -12,8 +12,8 @@
  * function of the row trigger.  The deltas are therefore found through the row trigger.  A detached partition has no
  * row trigger, and is not counted.  Unusual cases are left to the function of the row trigger.
  *
- * Each delta of a partitioned table has a hash of the partitions at the time of
- * the statement.  If this hash differs from the hash of the fold, the view
+ * Each delta of a partitioned table has a hash of the partitions at the time of the statement.  A fold, which replaces
+ * deltas by their sums, stores the same kind of hash.  If the hashes of a delta and of the newest fold differ, the view
  * counts the rows of the table.
  */
 #include "postgres.h"

@@ -231,8 +231,8 @@ finds_rows(HeapTuple index, AttrNumber key, const Reading *reading)
 }
 
 /*
- * True for a primary key that consists of the given columns, in this order,
- * with or without the first column, which may be at any place.
+ * True for a primary key that consists of the columns that order the rows, in this order.  The column of the number,
+ * which is the first given column, may be anywhere in the key, or may be missing.
  */
 static bool
 is_primary_key(HeapTuple index, const Columns *columns)
@@ -320,7 +320,7 @@ is_as_made(TableProof *proof)
 	/* In parallel mode invalidations must not be processed. */
 	if (IsInParallelMode())
 		return false;
-	/* Invalidations were processed when the locks were taken, perhaps before this call. */
+	/* The locks may have been taken before this call.  Process the invalidations that have arrived since then. */
 	AcceptInvalidationMessages();
 	proof->leaves = palloc(sizeof(Leaf) * proof->tree_count);
 	proof->leaf_count = 0;

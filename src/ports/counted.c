@@ -82,7 +82,7 @@ known_count(PG_FUNCTION_ARGS)
 
 	if (count->relation != table.oid || IsInParallelMode())
 		PG_RETURN_NULL();
-	/* Invalidations were processed when the lock was taken, perhaps before this call. */
+	/* The lock may have been taken before this call.  Process the invalidations that have arrived since then. */
 	AcceptInvalidationMessages();
 	if (file_of(count->leaf) != count->file ||
 		!holds_again(&table, DatumGetHeapTupleHeader(count->position), &uncounted) ||

@@ -39,7 +39,7 @@ typedef struct Cursor
 	const KeyRange *ranges;		/* the ranges that remain */
 	int			range_count;
 	int			steps;			/* entries skipped since the last entry in a range */
-	ItemPointer place;			/* place of the row of the current entry; null after the last entry */
+	ItemPointer place;			/* TID of the row of the current entry; null after the last entry */
 	UuidWords	entry;			/* key of the current entry */
 	Buffer		map;
 	UuidWords	keys[MaxHeapTuplesPerPage]; /* keys of visible rows in one page of the table */

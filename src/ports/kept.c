@@ -386,10 +386,8 @@ state_to_move(const Feed *feed)
 }
 
 /*
- * The position after a batch that find_next_batch() has found.  The position is
- * not inside a transaction, the batch does not begin inside a transaction, and
- * the batch is not ordered by a column.  For other batches see advance() in
- * SQL.
+ * The position of a feed after a batch that find_next_batch() has found.  Such a batch does not begin inside a
+ * transaction, and is not ordered by a column.  For other batches see advance() in SQL.
  */
 static Row
 position_after(const Feed *feed, HeapTupleHeader batch)

@@ -211,8 +211,8 @@ batch_of(const Table *table, Numbers set, int64 cut, Datum cut_after)
 }
 
 /*
- * The key of the last row of a batch that ends inside a transaction, found by a query of the caller; 0 if no key
- * distinguishes the rows of a transaction.  The batch then ends after the transaction.
+ * Find the key of the last row of a batch that ends inside a transaction, by a query with the privileges of the caller.
+ * Returns 0 if no key distinguishes the rows of a transaction.  The batch then ends after the transaction.
  */
 static Datum
 last_key(const Table *table, HeapTupleHeader batch, const BatchEnd *end)
@@ -270,9 +270,9 @@ find_next_batch(Table *table, const Row *position, const BatchRequest *request, 
 	*end = (BatchEnd) {.is_all = true};
 	set = ended_numbers(table->reading.base, true);
 	/*
-	 * After a costly probe, the full search must follow, and no other probe.
-	 * Another probe might be cheap, because the costly probe has marked dead
-	 * index entries.
+	 * After a costly probe, the full search must follow immediately.  Another
+	 * probe might be cheap, because the costly probe has marked dead index
+	 * entries.
 	 */
 	if (pages_in_vain > 0 || !is_between_transactions(position, table, &read))
 		return false;

@@ -4,11 +4,11 @@
  *
  * Internal functions (sql/feed/query.sql) and plan.c make the texts of the queries.  The parse tree of each query is
  * checked before the query is planned.  The query may read only the given table, the second table of a query for
- * changes, and partitions of these tables.  The query must not contain a policy.  The query may call only immutable
- * functions of the server, concat(), and feed_is_table(), the function of the extension that checks the name of the
- * table.  The caller therefore never executes a view that has replaced the table, nor a user-defined function,
- * operator or cast.  Volatile functions of the server are refused, because some of them can execute any SQL (ts_stat,
- * query_to_xml, table_to_xml).
+ * changes, and partitions of these tables.  Row security must not have added a condition to the query.  The query may
+ * call only immutable functions of the server, concat(), and feed_is_table(), the function of the extension that checks
+ * the name of the table.  The caller therefore never executes a view that has replaced the table, nor a user-defined
+ * function, operator or cast.  Volatile functions of the server are refused, because some of them can execute any SQL
+ * (ts_stat, query_to_xml, table_to_xml).
  */
 #include "postgres.h"
 

@@ -353,8 +353,8 @@ internal_function(Oid schema, const char *name, int count, const Oid *types)
 }
 
 /*
- * True if an internal function has raised an error; false if the error comes
- * from code of the caller that the internal function executes
+ * True if an internal function has raised an error; false if the function was
+ * executing code of the caller, and that code has raised the error
  */
 static bool
 is_internal(const ErrorData *error)

@@ -55,7 +55,7 @@ typedef struct Parts
 	char	   *condition;		/* condition that all rows of these partitions satisfy; null to read all partitions */
 } Parts;
 
-/* A table with its partitions, as they were proved */
+/* The proof of a table: the table and its partitions, as they were when they were checked (table_proof.c) */
 typedef struct TableProof
 {
 	Oid			relation;		/* key of the cache */
@@ -87,7 +87,7 @@ typedef struct Table
 	ArrayType  *known_as;		/* name[]: schema and name of the table when it was enabled; null if not known */
 	Value		description;	/* inorder_internal.feed_table */
 	TableProof *proof;			/* see table_proof.c */
-	Value		members;		/* feed_member[]: the partitions as they were proved */
+	Value		members;		/* feed_member[]: the partitions at the time of the proof */
 	Oid			joined;			/* second table of the query; only for changes */
 } Table;
 

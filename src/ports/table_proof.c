@@ -419,7 +419,7 @@ lock_tree(const TableProof *proof)
 /*
  * True if a proof holds in the snapshot of this transaction.  A snapshot that another session exported may be older
  * than the proof.  A snapshot is newer if every transaction that existed when the proof was made has ended in the
- * snapshot; otherwise the partitions that the snapshot sees are compared.
+ * snapshot; otherwise the partitions that the snapshot sees are compared with those of the proof.
  */
 static bool
 matches_snapshot(const TableProof *proof, const Table *table)

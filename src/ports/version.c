@@ -2,18 +2,18 @@
  * version.c
  *	  Check that this library and the SQL of the extension are compatible.
  *
- * Library and SQL are replaced at different times.  A package brings a new library,
- * which each new session loads, days before somebody runs ALTER EXTENSION UPDATE;
- * pg_upgrade brings the old SQL to the new library.  After an update of the SQL, a
- * session keeps the library that it has loaded.  A library therefore serves the SQL
- * of all earlier releases: a new library never removes a function, and never
- * changes the arguments of a function.
+ * Library and SQL are replaced at different times.  A package may install a new
+ * library, which each new session loads, days before somebody runs ALTER EXTENSION
+ * UPDATE; after pg_upgrade, the new library is used with the old SQL.  After an
+ * update of the SQL, a session keeps the library that it has loaded.  A library
+ * therefore supports the SQL of all earlier releases: a new library never removes a
+ * function, and never changes the arguments of a function.
  *
  * The state that the library reads, and the internal functions that it calls, are an interface with numbered versions.
- * The labels of the type interface_version are the versions that the SQL serves; the library requires one of these
- * versions.  A release has a new version of the interface only if it must change the interface.  Calls that need the
- * state are then refused until library and SQL are compatible again.  Writers are not stopped, because keys and the
- * guard depend on no part of the interface that may change.
+ * The labels of the type interface_version are the versions that the SQL supports; the library requires one of these
+ * versions.  A release has a new version of the interface only if it must change the interface.  As long as library and
+ * SQL are not compatible after such a release, calls that need the state are refused.  Writers are not stopped, because
+ * keys and the guard depend on no part of the interface that may change.
  */
 #include "postgres.h"
 
@@ -101,7 +101,7 @@ say_old_sql(const char *version)
 			 errhint("Run ALTER EXTENSION inorder UPDATE in this database.")));
 }
 
-/* Error unless the SQL in this schema serves this library */
+/* Error unless the SQL in this schema supports this library */
 void
 check_interface(Oid schema)
 {

@@ -1,6 +1,6 @@
 /*
  * time_bounds.c
- *	  Bounds of the keys of a time, and comparisons of keys with timestamps.
+ *	  Bounds for the keys that have a given time, and comparisons of keys with timestamps.
  *
  * floor(t) is the smallest key in the microsecond of t, and after(t) is the
  * smallest key in the next microsecond.  If t is earlier than all keys, for
@@ -100,7 +100,7 @@ v1_checked_arg(FunctionCallInfo fcinfo)
 }
 
 /*
- * Return a bound from a function.  The bound above all values is not a UUID.  A
+ * Return a bound as a Datum.  The bound above all values is not a UUID.  A
  * call that the planner has created returns this bound, and any other call
  * raises an error.
  */
