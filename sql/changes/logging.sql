@@ -21,7 +21,7 @@ BEGIN
                           THEN format('ALTER TABLE %s ADD PRIMARY KEY (...). A copy finds rows by this key.', relation)
                           WHEN problem LIKE '% partition, %' THEN 'Log the changes of the parent table.'
                           WHEN problem LIKE '% type %'
-                          THEN 'Supported are types of numbers, texts, times, uuid, bytea, bit strings and addresses.'
+                          THEN 'Supported types are numbers, texts, times, uuid, bytea, bit strings and addresses.'
                           ELSE 'The table must be permanent, and have no children except partitions.' END;
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation);

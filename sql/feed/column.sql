@@ -24,7 +24,7 @@ BEGIN
         WHEN 'generated' THEN
             RAISE 'column % of table % is generated', name, relation
             USING ERRCODE = code, DETAIL = detail,
-                  HINT = CASE WHEN divides THEN 'Choose a column whose values are stored as they are inserted.'
+                  HINT = CASE WHEN divides THEN 'Choose a column that is not generated.'
                               ELSE 'Choose a column whose values are drawn from a sequence.' END;
         WHEN 'null' THEN
             RAISE 'column % of table % may be null', name, relation

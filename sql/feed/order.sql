@@ -74,7 +74,7 @@ BEGIN
     IF s.amount > 1 THEN
         RAISE 'column % of % is drawn from several sequences', quote_ident(order_column), t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Values of different sequences are in no common order.',
+              DETAIL = 'Values of different sequences have no common order.',
               HINT = 'Give the column of each partition the default of the table.';
     ELSIF s.amount = 1 AND NOT s.is_right THEN
         RAISE 'sequence % may return values out of order', s.name

@@ -79,8 +79,8 @@ BEGIN
     RAISE 'table % accepts no rows: trigger "%" differs from what feed_enable() creates for this table', relation,
           trigger_name
     USING ERRCODE = 'object_not_in_prerequisite_state',
-          DETAIL = 'The table was restored without the state of inorder, as by pg_dump --schema-only or --table, or the '
-                   'trigger was made by hand.',
+          DETAIL = 'The table was restored without the state of inorder, for example from a dump made by pg_dump '
+                   '--schema-only or --table, or the trigger was made by hand.',
           HINT = format('Its owner must call feed_enable(%L), or feed_disable(%L) to drop the guard.', root, root);
 END $$;
 
