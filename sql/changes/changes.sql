@@ -97,9 +97,9 @@ END $$;
 
 -- The version of the rows in a snapshot, computed from the transactions that have ended in the snapshot. A snapshot
 -- that sees more transactions has a higher version. The upper bits are the highest number of a transaction that has
--- ended. The lower bits are higher if fewer transactions with lower numbers are in progress. The upper bits do not
--- depend on transactions in progress, because a standby counts open savepoints as transactions in progress. In one
--- snapshot, an existing row has a higher version than a deleted key, because a sink may treat these keys as equal.
+-- ended. The value of the lower bits is higher if fewer transactions with lower numbers are in progress. The upper bits
+-- do not depend on transactions in progress, because a standby counts open savepoints as transactions in progress. In
+-- one snapshot, an existing row has a higher version than a deleted key, because a sink may treat these keys as equal.
 CREATE FUNCTION inorder_internal.version_of(ended int8multirange, is_there boolean) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -39,7 +39,7 @@ BEGIN
             NULL;
         END;
     END IF;
-    -- A transaction that was read in part may have no more rows.
+    -- If no later transaction has rows, it is unknown whether the transaction that was read in part has unread rows.
     caught_up := CASE WHEN p.partial IS NOT NULL THEN nullif(later = 0, true)
                       WHEN (p.ordering).frozen IS NOT NULL THEN false ELSE rows = 0 END;
 END $$;

@@ -223,7 +223,7 @@ BEGIN
         stored_number := b.number;
         -- An open batch gets its number when it is first given to a worker. If the server is later replaced by a copy
         -- of an earlier state, the batch has no number yet in this state, and perhaps fewer rows. The batch must then
-        -- get a number that differs from the first number.
+        -- not get the same number again.
         IF b.is_open THEN
             UPDATE inorder_internal.feed_state AS s
             SET batch = inorder_internal.next_number(s.batch, s.batch_origin),
@@ -284,7 +284,7 @@ BEGIN
     USING ERRCODE = 'invalid_parameter_value', DETAIL = detail, HINT = hint;
 END $$;
 
--- When the feed changes
+-- Batches of a feed that is changed
 
 -- Totals of the unfinished batches of workers, for the view "feeds".
 --

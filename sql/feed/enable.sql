@@ -173,7 +173,7 @@ BEGIN
         END IF;
     END IF;
     PERFORM inorder_internal.adopt_roles(relation), inorder_internal.enable_table(caller, relation, t.key_column),
-            inorder_internal.accept_feeds(t),  -- with the current guard
+            inorder_internal.accept_feeds(t),  -- stores the versions of the guard that enable_table() created
             inorder_internal.check_owner(caller, relation);
     RETURN base;
 END $$;

@@ -8,12 +8,12 @@
 --
 --     rows of the newest fold  +  deltas of transactions from "bound" on  +  deltas of transactions in "open"
 --
--- in any snapshot, also on standbys. No row is updated, and no row below the fold is read again. The fold also keeps a
--- proof: files, triggers and columns of the table. The view compares the proof with the current state of the table; if
--- these differ, the view counts the rows of the table. Each delta of a partitioned table records the partitions at the
--- time of the statement that wrote the delta. If the partitions in a delta that is added to the fold differ from those
--- of the fold, the view also counts the rows of the table. The view, the table of deltas and the functions belong to
--- the owner of the table. A set of groups is identified by the function of its row trigger.
+-- in any snapshot, also on standbys. No row is updated, and no row that a fold has counted is read again. The fold also
+-- keeps a proof: files, triggers and columns of the table. The view compares the proof with the current state of the
+-- table; if these differ, the view counts the rows of the table. Each delta of a partitioned table records the
+-- partitions at the time of the statement that wrote the delta. If the partitions in a delta that is added to the fold
+-- differ from those of the fold, the view also counts the rows of the table. The view, the table of deltas and the
+-- functions belong to the owner of the table. A set of groups is identified by the function of its row trigger.
 
 -- A set of groups. It consists of the table; the qualified names of the view, of the table of deltas, and of the
 -- function that folds; the columns of the table; and the part of trigger names that distinguishes the set. The
@@ -84,9 +84,9 @@ BEGIN
     ORDER BY a.attname;
 END $$;
 
--- A BEFORE UPDATE trigger FOR EACH ROW, of a partitioned table or of a partition, whose name sorts after the names of
--- the triggers of all sets; null if there is none. Such a trigger may move a row to another partition after the
--- trigger "move" has fired.
+-- A BEFORE UPDATE trigger FOR EACH ROW whose name sorts after the names of the triggers of all sets; null if there is
+-- none. On a partitioned table or a partition, such a trigger may move a row to another partition after the trigger
+-- "move" has fired.
 CREATE FUNCTION inorder_internal.late_trigger(partitions oid[]) RETURNS name
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -147,8 +147,8 @@ BEGIN
 END $$;
 
 -- The first part of the function that writes deltas, which checks the table of deltas. After a swap by rename, the
--- name of the table of deltas may refer to the table of deltas of another function, or to a table of another owner. A
--- writer must not run the triggers of such a table. After a restore the name refers to a table with another OID.
+-- name of this table may refer to the deltas of another function, or to a table of another owner. A writer must not run
+-- the triggers of such a table. After a restore the name refers to a table with another OID.
 CREATE FUNCTION inorder_internal.known_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -166,8 +166,8 @@ RETURN format('
             END IF;
         END IF;'::text, (s).deltas, 'table % does not belong to the counts of %'::text);
 
--- The last part of the function that writes deltas, after a statement. The function that folds is called only if it
--- belongs to the owner of the deltas, because the owner of the schema could replace the function.
+-- The last part of the function that writes deltas. The function that folds is called only if it belongs to the owner
+-- of the deltas, because the owner of the schema could replace it.
 CREATE FUNCTION inorder_internal.after_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -548,7 +548,7 @@ BEGIN
         RAISE 'cannot count % by group: %', relation, problem
         USING ERRCODE = CASE WHEN problem LIKE '% does not exist' THEN 'undefined_column'
                              ELSE 'feature_not_supported' END,
-              HINT = 'Supported are exact numbers, texts, times, uuid, bool, bytea, bit strings, addresses and '
+              HINT = 'Supported types are exact numbers, texts, times, uuid, bool, bytea, bit strings, addresses and '
                      'enumerations.';
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation);

@@ -8,7 +8,7 @@
 
 -- The result of a search for rows after a position.
 --
---  batch      the batch that was found; transactions is null if no transaction has ended since the position
+--  batch      the batch that was found; transactions is null if no transaction has ended since the position was made
 --  has_rows   true if the batch has rows
 --  is_all     true if the batch has all committed rows that follow the position
 --  members    the tables that were proved

@@ -271,8 +271,8 @@ BEGIN
               WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = relation) AS m);
 END $$;
 
--- The triggers of a table whose functions copy whole rows by INSERT without a list of columns, according to the texts
--- of the functions; null if there are none.
+-- The triggers of a table that copy whole rows: the texts of their functions contain INSERT without a list of columns.
+-- Null if there are none.
 CREATE FUNCTION inorder_internal.copying_triggers(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -197,7 +197,7 @@ CREATE FUNCTION inorder_internal.wait_for_rows(
 ) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- An interval of months and days may be less than a second when it is compared, and still last for a day.
+    -- The interval 12 months -360 days is equal to 0 in the comparison below, but its epoch is 5.25 days.
     seconds float8 := least(extract(epoch FROM timeout)::float8, 1);
     has_rows boolean;
     f inorder_internal.feed_view;

@@ -69,9 +69,10 @@ BEGIN
     IF inorder_internal.differ(b.members, more.members) OR b.origin IS DISTINCT FROM more.origin THEN
         RETURN NULL;
     ELSIF (b.ordering).column_name IS NULL THEN
-        -- If the first batch ends inside a transaction, or the second batch begins inside a transaction, the other rows
-        -- of this share in that transaction are in the other batch. A piece between the two batches has no such rows,
-        -- because they would have been added to the first batch, which is the last batch of the share.
+        -- If the first batch ends inside a transaction, the second batch has the following rows of this share in that
+        -- transaction. If the second batch begins inside a transaction, the first batch has the preceding rows. A piece
+        -- between the two batches has no such rows, because they would have been added to the first batch, which is the
+        -- last batch of the share.
         b.transactions := b.transactions + more.transactions;
         b.cut := more.cut;
         b.cut_after := more.cut_after;

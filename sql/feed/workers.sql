@@ -34,9 +34,9 @@ BEGIN
     RETURN f;
 END $$;
 
--- The current state of a feed, which is locked if there may be rows for a worker. If the feed was not locked at first,
--- there is no unfinished batch for the worker, and no other reader had its turn in the meantime, the result includes
--- the batch that follows the position.
+-- The current state of a feed, which is locked if there may be rows for a worker. The result includes the batch that
+-- follows the position, if the feed was not locked at first, if there is no unfinished batch for the worker, and if no
+-- other reader had its turn in the meantime.
 CREATE FUNCTION inorder_internal.open_feed_for_worker(
     feed inorder_internal.feed, caller oid, worker text, max_rows int
 ) RETURNS inorder_internal.feed_view

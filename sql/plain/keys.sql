@@ -45,7 +45,7 @@ BEGIN
     END IF;
 END $$;
 
--- A key that consists of a block number, which is (position / size) mod amount, rounded down, and random bits.
+-- A key that consists of a block number and random bits. The block number is (at / size) mod amount.
 CREATE FUNCTION inorder_internal.block_key(at bigint, size int, amount int) RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

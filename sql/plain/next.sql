@@ -30,7 +30,7 @@ BEGIN
     RETURN inorder_internal.find_fault(t, probe, caller) OR has_rows;
 END
 ---- next_by_index: sql STABLE
--- If no transaction has ended since the position, no proof is needed, since there are no rows.
+-- If no transaction has ended since the position was made, there are no rows, and no proof is needed.
 RETURN CASE WHEN isempty(inorder_internal.minus(inorder_internal.ended_transactions((t).base), (p).transactions))
                  AND (p).partial IS NULL AND upper((p).transactions) <= inorder_internal.next_transaction((t).base)
             THEN ROW(NULL, false, true, NULL, NULL, false)::inorder_internal.found_batch END;

@@ -92,8 +92,8 @@ RETURN NULL::text;
 BEGIN
     -- The constraint is used only if the partition keys of all tables above the partition are plain columns of server
     -- types. Otherwise functions of the owner would be executed, or a type would be named in a schema for which the
-    -- reader may lack USAGE. The query reads the current keys, as the function below does. These keys cannot change
-    -- while the table is locked. If the snapshot does not see a key, the constraint is not used.
+    -- reader may lack USAGE. The query reads the current keys, as pg_get_partition_constraintdef() does. These keys
+    -- cannot change while the table is locked. If the snapshot does not see a key, the constraint is not used.
     IF EXISTS (SELECT FROM pg_partition_ancestors(member) AS p(relid)
                LEFT JOIN pg_partitioned_table AS k ON k.partrelid = p.relid
                LEFT JOIN LATERAL unnest(k.partattrs::smallint[]) AS c(attnum) ON true

@@ -138,7 +138,7 @@ CREATE FUNCTION inorder_internal.count_by_index(t inorder_internal.feed_table, n
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- The members of a table, as they were proved; error if the members have changed since then.
+-- Return the members that were proved; error if the members of the table have changed since then.
 CREATE FUNCTION inorder_internal.unchanged_members(t inorder_internal.feed_table, remembered @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -210,7 +210,7 @@ CREATE TABLE inorder_internal.count_part (
     storage text NOT NULL,
     -- Transactions whose rows are included in the number
     counted int8multirange NOT NULL CHECK (counted <@ '{[0,281474976710656)}'),
-    rows bigint NOT NULL CHECK (rows >= 0),  -- the number
+    rows bigint NOT NULL CHECK (rows >= 0),  -- number of rows of these transactions
     folded timestamptz NOT NULL,
     PRIMARY KEY (relation, part)
 ) WITH (fillfactor = 50);

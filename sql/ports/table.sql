@@ -443,7 +443,7 @@ BEGIN
     RETURN cardinality(stored) = cardinality(placed);
 END $$;
 
--- The versions of the triggers of the guard and of the expression of the column with the number.
+-- The versions of the guard's triggers and, if the number is generated, of its expression; null if there is no guard.
 CREATE FUNCTION inorder_internal.guarded(relation regclass, is_placed boolean) RETURNS bigint[]
 AS 'MODULE_PATHNAME', 'guard_versions' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
@@ -514,8 +514,8 @@ CREATE FUNCTION inorder_internal.new_members(
 ) RETURNS TABLE (member regclass, was_attached boolean)
 LANGUAGE sql STABLE
 -- Tables are compared by name only in a restored database, where the position does not contain table t as a table of
--- this server. If table t is not new on this server, its partitions are not compared by name. The origin of a feed is
--- that of another server only after pg_upgrade; a reader that omits the origin has accepted the changes.
+-- this server. If table t is not new on this server, its partitions are not compared by name. The position of a feed
+-- has the origin of another server only after pg_upgrade; a reader that omits the origin has accepted the changes.
 BEGIN ATOMIC
     SELECT m.relation::regclass,
            EXISTS (SELECT FROM unnest(remembered) AS k
