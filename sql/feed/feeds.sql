@@ -51,8 +51,7 @@ AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 CREATE FUNCTION @extschema@.feed_holders(relation regclass)
 RETURNS TABLE (pid int, gid text, application text, number bigint, since timestamptz, query text)
--- The function is not STRICT, because the planner could not inline it. For a null argument, the function returns no
--- rows.
+-- The planner could not inline the function if it were STRICT. For a null argument, the function returns no rows.
 LANGUAGE sql STABLE
 BEGIN ATOMIC
     -- The list of locks is read once, and not joined with itself, because the planner expects few locks, and would

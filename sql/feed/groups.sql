@@ -257,7 +257,7 @@ RETURN '9223372036854775808'::text;
 -- progress at the time of the fold, and the rows of the fold. "fold" is the pattern of an expression for a column of
 -- the fold. After VACUUM during a long transaction the table of deltas has few rows in many pages, and the planner
 -- would read this whole table. ORDER BY, and a LIMIT for which the planner expects a tenth of the rows, make the
--- planner use the index. With "= ANY" the planner does not ignore ORDER BY, as it does for one value.
+-- planner use the index. With one value the planner ignores ORDER BY; with "= ANY" it does not.
 CREATE FUNCTION inorder_internal.added_rows(s inorder_internal.group_set, list text, fold text) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -752,7 +752,7 @@ EXCEPTION WHEN OTHERS THEN
     NULL;  -- exact_count_fold() reports the error to the owner
 END $$;
 
--- The set of groups of a table by some columns, if this set exists, even if the view of the set was dropped. If the
+-- The set of groups of a table by some columns. A set exists until exact_count_stop(), even without its view. If the
 -- set does not exist, return the set that would be created, or raise an error if a name in that set is in use, perhaps
 -- by a set with other columns. The set by the columns {a,b} and the set by the column {a_b} have the same names, and
 -- all sets of a table with a long name also have the same names.

@@ -47,8 +47,8 @@ CREATE TABLE inorder_internal.feed_table (
     -- Number that is added to transaction ids, 0 to 281474976710655
     base bigint NOT NULL CHECK (base BETWEEN 0 AND 281474976710655),
     is_partial boolean NOT NULL,  -- true if the index on the number leaves out rows of number 0
-    -- The condition for the rows of a share, in a description with which one share of a table is read; null in this
-    -- table
+    -- The condition for the rows of a share, if the description is used to read one share of a table; null in stored
+    -- rows
     share_condition text CHECK (share_condition IS NULL),
     -- True if feed_enable() or feed_rebase() wrote the base on this server. Otherwise the row was restored, and the
     -- table can be neither read nor written until feed_rebase() is called

@@ -260,7 +260,7 @@ lock_row(Relation table, ItemPointer place, TupleTableSlot *slot)
 	return result == TM_Ok;
 }
 
-/* True if a batch has this token or, if "token" is null, if the batch is dead */
+/* True if a batch has this token; if "token" is null, true if the batch is dead */
 static bool
 is_deletable(TupleTableSlot *slot, const int64 *token)
 {
@@ -288,8 +288,8 @@ is_movable_now(Datum id, Oid relation, Oid caller)
 }
 
 /*
- * Delete a batch that has this token or, if "token" is null, that is dead.  False if there is no such batch, or if the
- * caller may not finish the batch.
+ * Delete a batch that has this token; if "token" is null, delete a dead batch.  False if there is no such batch, or if
+ * the caller may not finish the batch.
  */
 static bool
 delete_unfinished(Datum feed, Oid relation, Oid caller, Datum number, const int64 *token)

@@ -44,7 +44,7 @@ typedef struct Cursor
 	Buffer		map;
 	UuidWords	keys[MaxHeapTuplesPerPage]; /* keys of visible rows in one page of the table */
 	int			key_count;
-	int			keys_passed;	/* the current row has the last of these keys */
+	int			keys_passed;	/* number of keys up to the key of the current row */
 } Cursor;
 
 /* The direction in which a scan returns ascending numbers.  The index may be on (number DESC). */

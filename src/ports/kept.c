@@ -224,7 +224,7 @@ lowest_of(const Row *state)
 
 /*
  * True if a poll that finds no rows should be recorded.  The first such poll
- * after a poll with rows is recorded, and after that one poll every 30 seconds.
+ * after a poll with rows is recorded; later polls are recorded every 30 seconds.
  */
 static bool
 is_poll_due(const Feed *feed)
