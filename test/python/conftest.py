@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from itertools import count, groupby
@@ -20,7 +20,6 @@ from inorder.installations import Installation, find_installation
 from inorder.lab.plan.turn import Progress
 from inorder.lab.server.cluster import Cluster
 from inorder.lab.server.temporary import service_account, temporary_folder
-from psycopg import OperationalError
 
 import clusters
 import sql_edition
@@ -79,7 +78,6 @@ if providers is not None and hasattr(providers, "_get_local_constants"):
     vars(providers)["_get_local_constants"] = providers.Constants
 PATTERN = re.compile(r"[*?]|\[.*\[")
 EDITIONS = ("c", "sql")
-ADMINISTRATORS: dict[str, Connection] = {}  # connection string of a server -> session
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "64MB", "max_wal_size": "8GB"}
 
 # The files that take longest, in the order in which script/test starts them. By default, files with more tests start
@@ -162,8 +160,6 @@ def servers_are_copies() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         clusters.copied(patch)
         yield
-        for session in ADMINISTRATORS.values():
-            session.close()
 
 
 @pytest.fixture(scope="session")
@@ -223,28 +219,15 @@ def make_template(name: str, server: Installation, cluster: Cluster) -> str:
     return database
 
 
-def administrator(cluster: Cluster) -> Connection:
-    """A session that creates and drops databases; kept for the next test, unless the server was restarted."""
-    session = ADMINISTRATORS.get(cluster.dsn)
-    if session is None or not answers(session):
-        session = ADMINISTRATORS[cluster.dsn] = connect(cluster.dsn)
-    return session
-
-
-def answers(session: Connection) -> bool:
-    with suppress(OperationalError):
-        session.execute("")
-    return not session.closed
-
-
 @contextmanager
 def copy_of(template: str, cluster: Cluster, name: str) -> Iterator[Connection]:
-    # A copy by WAL, the default strategy, would take twice the CPU time.
-    make = f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
-    run(administrator(cluster), f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", make)
-    with connect(f"{cluster.dsn} dbname={name}") as connection:
-        yield connection
-    run(administrator(cluster), f"DROP DATABASE {name} WITH (FORCE)")
+    with connect(cluster.dsn) as admin:
+        # A copy by WAL, the default strategy, would take twice the CPU time.
+        make = f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
+        run(admin, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", make)
+        with connect(f"{cluster.dsn} dbname={name}") as connection:
+            yield connection
+        run(admin, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @cache
