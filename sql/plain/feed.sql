@@ -49,8 +49,23 @@ BEGIN
     END IF;
 END $$;
 
+-- The rows of a batch that this transaction has found, of a locked table. The settings prevent the execution of code of
+-- the owner of the table. The planner can inline a query that calls a STABLE function.
+CREATE FUNCTION inorder_internal.rows_of_batch(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, row_type anyelement
+) RETURNS SETOF anyelement
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET @reads@ AS $$
+BEGIN
+    PERFORM inorder_internal.check_row_type(t.relation, pg_typeof(row_type));
+    RETURN QUERY EXECUTE inorder_internal.text_for_rows(t, b, true);
+EXCEPTION WHEN datatype_mismatch THEN
+    PERFORM inorder_internal.say_columns_changed(t.relation, SQLERRM);
+END $$;
+
 -- Error unless the plan of a statement reads the batch, and does not stop after some rows.
-CREATE FUNCTION inorder_internal.check_statement(statement text, row_type anyelement) RETURNS void
+CREATE FUNCTION inorder_internal.check_statement(
+    statement text, t inorder_internal.feed_table, b @extschema@.feed_batch
+) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     -- The types are qualified, because the search_path of the caller may find other types with these names.
@@ -59,7 +74,7 @@ DECLARE
 BEGIN
     -- The statement is written for the search_path of the caller, and is planned with it. The loop opens a cursor,
     -- which refuses several statements before it executes the first.
-    FOR line IN EXECUTE 'EXPLAIN (FORMAT JSON) ' OPERATOR(pg_catalog.||) statement USING row_type LOOP
+    FOR line IN EXECUTE 'EXPLAIN (COSTS OFF, FORMAT JSON) ' OPERATOR(pg_catalog.||) statement USING t, b LOOP
         plan := pg_catalog.to_jsonb(line);
     END LOOP;
     IF pg_catalog.jsonb_path_exists(plan, 'strict $.**."Node Type" ? (@ == "Limit")', '{}', true) THEN
@@ -67,7 +82,8 @@ BEGIN
             ERRCODE = 'feature_not_supported',
             DETAIL = 'The position moves over the whole batch, including the rows that are left out.',
             HINT = 'Limit the rows by max_rows, as in feed_apply(name, statement, 10).';
-    ELSIF NOT pg_catalog.jsonb_path_exists(plan, 'strict $.**."CTE Name" ? (@ == "rows of the batch")', '{}', true) THEN
+    ELSIF NOT pg_catalog.jsonb_path_exists(
+              plan, 'strict $.**."Function Name" ? (@ == "rows_of_batch")', '{}', true) THEN
         RAISE 'the statement does not read the batch' USING
             ERRCODE = 'feature_not_supported', DETAIL = 'The position moves over the whole batch.',
             HINT = 'Name the batch without a schema, as in SELECT count(*) FROM batch. To skip all rows '
@@ -78,24 +94,21 @@ EXCEPTION WHEN invalid_cursor_definition THEN
           HINT = 'Further statements can follow in the same transaction.';
 END $$;
 
--- Run a statement over the rows of a batch, with the search_path of the caller. The first argument has the row type of
--- the table.
+-- Run a statement over the rows of a batch, with the search_path of the caller. "row_type" is the name of the table.
 CREATE FUNCTION inorder_internal.apply_rows(
-    row_type anyelement, relation oid, b @extschema@.feed_batch, statement text, path text
+    t inorder_internal.feed_table, b @extschema@.feed_batch, row_type text, statement text, path text
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- The rows come from a function with settings that prevent the execution of code of the table's owner. The
-    -- statement itself keeps the settings of the caller.
-    text_over_batch text := format('WITH "rows of the batch" AS MATERIALIZED (SELECT * FROM inorder_internal.rows_of_kept('
-                                   '%L::pg_catalog.oid, %L::@extschema@.feed_batch, $1)), '
-                                   'batch AS NOT MATERIALIZED (SELECT * FROM "rows of the batch") %s',
-                                   relation, b, statement);
+    -- The statement itself keeps the settings of the caller. The name of the table may now be the name of a domain.
+    -- NULL::domain would evaluate the conditions of the domain; a null array does not evaluate them.
+    text_over_batch text := format(
+        'WITH batch AS (SELECT * FROM inorder_internal.rows_of_batch($1, $2, (NULL::%s[])[1])) %s', row_type, statement);
     processed bigint;
 BEGIN
     PERFORM set_config('enable_seqscan', 'on', true), set_config('search_path', path, true);
-    PERFORM inorder_internal.check_statement(text_over_batch, row_type);
-    EXECUTE text_over_batch USING row_type;
+    PERFORM inorder_internal.check_statement(text_over_batch, t, b);
+    EXECUTE text_over_batch USING t, b;
     GET DIAGNOSTICS processed = ROW_COUNT;
     RETURN processed;
 END $$;
@@ -120,10 +133,7 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM inorder_internal.move_feed(f, b, (f.next).is_all);
-    -- The name of the table may now be the name of a domain. NULL::domain would evaluate the conditions of the domain;
-    -- a null array does not evaluate them.
-    EXECUTE format('SELECT inorder_internal.apply_rows((NULL::%s[])[1], $1, $2, $3, $4)', (f.t).relation)
-    INTO processed USING (f.t).relation::oid, b, statement, path;
+    processed := inorder_internal.apply_rows(f.t, b, (f.t).relation::text, statement, path);
     PERFORM inorder_internal.unchanged_members(f.t, (f.next).members);
     RETURN processed;
 END $$;
