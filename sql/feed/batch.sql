@@ -55,10 +55,8 @@ RETURN inorder_internal.find_number(t, query || ' LIMIT 1'::text, false, caller)
 CREATE FUNCTION inorder_internal.found_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, columns text, in_order boolean
 ) RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN inorder_internal.batch_query(t, inorder_internal.parts_with_rows(t, b.transactions), b, columns, in_order);
-END $$;
+LANGUAGE sql STABLE
+RETURN inorder_internal.batch_query(t, inorder_internal.parts_with_rows(t, (b).transactions), b, columns, in_order);
 
 -- The part of a batch that belongs to one transaction, in the form of a batch that resumes this transaction. The query
 -- for the rows then reads the rows by the key.
@@ -72,8 +70,9 @@ BEGIN
     RETURN b;
 END $$;
 
--- The query for the n-th row of a batch. The query returns the transaction of this row, the transaction of the next row
--- (empty if there is no next row), and the key of this row.
+-- The query for the n-th row of a batch. The query returns the key of this row, the key of the next row (empty if there
+-- is no next row), and the columns that distinguish this row from other rows of its transaction. number_of() takes the
+-- number from a key; planning this conversion as part of the query would take longer.
 CREATE FUNCTION inorder_internal.place_query(
     t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, place int
 ) RETURNS text
@@ -81,11 +80,10 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- The key is converted by the output function of the type instead of a cast, because any role may create a cast for
     -- its own type. The outer query converts the key of one row only.
-    RETURN format('SELECT ARRAY[%s] FROM (SELECT e.*, pg_catalog.lead(%s) OVER () AS cmin '
+    RETURN format('SELECT ARRAY[%s] FROM (SELECT e.*, pg_catalog.lead(e.%I) OVER () AS cmin '
                   'FROM (SELECT e.* FROM (%s) AS e OFFSET %s LIMIT 2) AS e) AS e LIMIT 1',
-        concat_ws(', ', format('pg_catalog.concat(%s)', inorder_internal.number_text(t)), 'pg_catalog.concat(e.cmin)',
-                  inorder_internal.column_list(t.order_columns, 'pg_catalog.concat(e.%I)')),
-        inorder_internal.number_text(t),
+        inorder_internal.column_list(ARRAY[t.key_column, 'cmin'] || t.order_columns, 'pg_catalog.concat(e.%I)'),
+        t.key_column,
         inorder_internal.batch_query(t, parts, b, inorder_internal.column_list(inorder_internal.known_columns(t)),
                                      true),
         place - 1);

@@ -2,11 +2,12 @@
 -- workers.
 
 -- A feed in its current state. If is_renamed is true, the owner was renamed. If is_found is true, "next" is the batch
--- that follows the position.
+-- that follows the position. "version" is for take_turn().
 CREATE TYPE inorder_internal.feed_view AS (
     feed_id bigint, caller oid, name text, relation oid, t inorder_internal.feed_table,
     at_position @extschema@.feed_position, whole boolean, shared boolean, shared_by inorder_internal.share_key,
-    is_poll_due boolean, is_renamed boolean, asked timestamptz, next inorder_internal.found_batch, is_found boolean
+    is_poll_due boolean, is_renamed boolean, asked timestamptz, next inorder_internal.found_batch, is_found boolean,
+    version text
 );
 
 CREATE FUNCTION inorder_internal.role_name(id oid) RETURNS name

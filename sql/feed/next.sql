@@ -128,16 +128,13 @@ BEGIN
     RETURN findings[1];
 END $$;
 
--- The n-th row of a batch, as an array: the transaction of this row; the transaction of the next row, empty if there is
--- no next row; and the key of this row. Null if the batch has fewer rows.
+-- The result of place_query() for the n-th row of a batch; null if the batch has fewer rows.
 CREATE FUNCTION inorder_internal.find_place(
     t inorder_internal.feed_table, b @extschema@.feed_batch, place int, caller oid
 ) RETURNS text[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN inorder_internal.as_caller(t, inorder_internal.place_query(
-        t, inorder_internal.parts_with_rows(t, b.transactions), b, place), false, caller);
-END $$;
+LANGUAGE sql STABLE
+RETURN inorder_internal.as_caller(t, inorder_internal.place_query(
+    t, inorder_internal.parts_with_rows(t, (b).transactions), b, place), false, caller);
 
 -- The key of the n-th row of one transaction of a batch, counted from 1. Null if there is no such row, or if no key
 -- distinguishes the rows of a transaction.
@@ -170,8 +167,10 @@ BEGIN
         END IF;
     END IF;
     place := coalesce(place, inorder_internal.find_place(t, b, max_rows, caller));
-    e.number := CASE WHEN place[2] <> '' THEN place[1]::bigint END;
-    e.last_key := CASE WHEN place[2] = place[1] THEN place[3:] END;
+    IF place[2] <> '' THEN
+        e.number := inorder_internal.number_of(t, place[1]);
+        e.last_key := CASE WHEN inorder_internal.number_of(t, place[2]) = e.number THEN place[3:] END;
+    END IF;
     RETURN e;
 END $$;
 
@@ -210,9 +209,11 @@ BEGIN
     RETURN n;
 END $$;
 
--- The batch that follows a position, in the snapshot of the calling statement; the table is locked.
+-- The batch that follows a position, in the snapshot of the calling statement; the table is locked. has_rows is true if
+-- rows that follow the position were found before the table was proved.
 CREATE FUNCTION inorder_internal.find_batch(
-    t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, caller oid
+    t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, has_rows boolean,
+    caller oid
 ) RETURNS inorder_internal.found_batch
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -229,7 +230,9 @@ BEGIN
         IF inorder_internal.probe_rows(t, p, b, caller) OR (b.ordering).from_value IS NOT NULL THEN
             n := inorder_internal.find_batch_in_order(t, b, max_rows, isempty(p.transactions), caller);
         END IF;
-    ELSIF b.transactions IS NOT NULL AND inorder_internal.probe_rows(t, p, b, caller) THEN
+    ELSIF b.transactions IS NOT NULL
+          AND (has_rows AND NOT inorder_internal.differ(p.members, members)
+               OR inorder_internal.probe_rows(t, p, b, caller)) THEN
         n := inorder_internal.find_end(t, b, max_rows, whole, caller);
     END IF;
     IF n.has_rows IS NULL THEN
@@ -242,8 +245,9 @@ BEGIN
 END $$;
 
 -- Use the indexes to find the batch that follows a position (next.c). The attribute "batch" is null if no batch
--- follows. The result is null if the indexes are not sufficient, or if the table has changed since the position was
--- made.
+-- follows. If the indexes are not sufficient, or if the table has changed since the position was made, is_all is null.
+-- Then has_rows is true if rows were found, which has locked the table, and is_costly is true if the search for rows
+-- was costly.
 CREATE FUNCTION inorder_internal.next_by_index(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.found_batch
@@ -258,26 +262,29 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     n inorder_internal.found_batch;
     passed inorder_internal.found_batch.rest%TYPE;
+    is_costly boolean;
     pages bigint;
 BEGIN
     IF max_rows < 1 THEN
         RAISE 'max_rows must be 1 or more, not %', max_rows USING ERRCODE = 'invalid_parameter_value';
     END IF;
     n := inorder_internal.next_by_index(t, p, max_rows, whole, passes, caller);
-    IF n.has_rows IS NOT NULL THEN
+    IF n.is_all IS NOT NULL THEN
         RETURN n;
+    ELSIF n.has_rows IS NULL THEN
+        pages := inorder_internal.pages_read(t, true);
+        t := inorder_internal.lock_table(t, caller);
     END IF;
-    pages := inorder_internal.pages_read(t, true);
-    t := inorder_internal.lock_table(t, caller);
-    n := inorder_internal.find_batch(t, p, max_rows, whole, caller);
+    is_costly := n.is_costly IS TRUE;
+    n := inorder_internal.find_batch(t, p, max_rows, whole, n.has_rows, caller);
     -- A search that finds nothing is costly after a load that was rolled back, until VACUUM removes the rows of the
     -- load. The first search of a session also reads pages of the catalog. About half of the limit, which increases
     -- with each partition, is for these pages.
     n.is_costly := NOT n.has_rows
-        AND inorder_internal.pages_read(t, false) - pages > 2000 + 100 * cardinality(n.members)::bigint;
+        AND (is_costly OR inorder_internal.pages_read(t, false) - pages > 2000 + 100 * cardinality(n.members)::bigint);
     IF (n.rest).transactions IS NOT NULL THEN
         passed := n.rest;
-        n := inorder_internal.find_batch(t, inorder_internal.advance(p, passed), max_rows, whole, caller);
+        n := inorder_internal.find_batch(t, inorder_internal.advance(p, passed), max_rows, whole, NULL, caller);
         n.rest := passed;
     END IF;
     RETURN n;

@@ -11,14 +11,12 @@
 
 -- A table as the source of a query. The query raises an error if the name refers to another relation.
 CREATE FUNCTION inorder_internal.named(relation regclass) RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    -- The argument is a constant null of the row type. The planner drops the CASE, whose condition is false, without
-    -- examining e.*. The bounds of a partition refer to columns without a qualifier. The column of this function is
-    -- therefore named cmax, since no column of a table can have that name.
-    RETURN format('%s AS e CROSS JOIN LATERAL inorder_text.feed_is_table(CASE WHEN false THEN e.* END, '
-                  '%L::pg_catalog.oid) AS of_table(cmax)', relation, inorder_internal.type_of_rows(relation));
-END $$;
+LANGUAGE sql STABLE
+-- The argument is a constant null of the row type. The planner drops the CASE, whose condition is false, without
+-- examining e.*. The bounds of a partition refer to columns without a qualifier. The column of this function is
+-- therefore named cmax, since no column of a table can have that name.
+RETURN format('%s AS e CROSS JOIN LATERAL inorder_text.feed_is_table(CASE WHEN false THEN e.* END, '
+              '%L::pg_catalog.oid) AS of_table(cmax)'::text, relation, inorder_internal.type_of_rows(relation));
 
 -- A condition that precedes the other conditions. The condition is true, or raises an error if the column is not of
 -- this type. Without this condition, an outer query could evaluate casts of other roles before feed_is_table().
@@ -55,10 +53,8 @@ LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN (t).is_uuid THEN 'uuid'::name ELSE 'int8'::name END;
 
 CREATE FUNCTION inorder_internal.bound(t inorder_internal.feed_table, number bigint) RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN format('%L::pg_catalog.%I', inorder_internal.key_text(t, number), inorder_internal.key_type(t));
-END $$;
+LANGUAGE sql STABLE
+RETURN format('%L::pg_catalog.%I'::text, inorder_internal.key_text(t, number), inorder_internal.key_type(t));
 
 -- The condition that keys are in a range. One index scan reads this range.
 CREATE FUNCTION inorder_internal.between_bounds(t inorder_internal.feed_table, low text, high text)
@@ -79,6 +75,12 @@ RETURN format(CASE WHEN (t).is_uuid
     THEN '(''x''::pg_catalog.text OPERATOR(pg_catalog.||) pg_catalog.encode(pg_catalog.substring('
          'pg_catalog.uuid_send(e.%I), 1, 6), ''hex''::pg_catalog.text))::pg_catalog."bit"(48)::pg_catalog.int8'
     ELSE 'e.%I' END, (t).key_column);
+
+-- The number in a key that a query has returned as text.
+CREATE FUNCTION inorder_internal.number_of(t inorder_internal.feed_table, key text) RETURNS bigint
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN (t).is_uuid THEN ('x'::text || left(replace(key, '-'::text, ''::text), 12))::bit(48)::bigint
+            ELSE key::bigint END;
 
 -- The given columns, each formatted by a pattern, as the text of a query; null if there are no columns.
 CREATE FUNCTION inorder_internal.column_list(columns name[], form text DEFAULT 'e.%I') RETURNS text

@@ -111,13 +111,11 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     feed inorder_internal.feed := inorder_internal.find_feed(name, owner, caller);
     f inorder_internal.feed_view;
-    version text;
     locked boolean := false;
 BEGIN
     LOOP
         IF moves AND NOT locked THEN
-            version := inorder_internal.begin_turn(feed.id);
-            locked := version IS NULL;
+            locked := inorder_internal.begin_turn(feed.id);
         END IF;
         f := inorder_internal.read_state(feed.id, feed.relation, caller, true);
         IF NOT waits AND (f.shared OR (f.shared_by).shares IS NOT NULL) THEN
@@ -126,7 +124,7 @@ BEGIN
         f.next := inorder_internal.find_next_batch(f.t, f.at_position, max_rows, f.whole, false, caller);
         -- If there are rows to move over, the call takes its turn. If another reader had its turn before, the call
         -- searches again.
-        EXIT WHEN locked OR NOT moves OR NOT (f.next).has_rows OR inorder_internal.take_turn(feed.id, version);
+        EXIT WHEN locked OR NOT moves OR NOT (f.next).has_rows OR inorder_internal.take_turn(feed.id, f.version);
         locked := true;
     END LOOP;
     IF moves THEN

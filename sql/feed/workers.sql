@@ -42,10 +42,10 @@ CREATE FUNCTION inorder_internal.open_feed_for_worker(
 ) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    version text := inorder_internal.begin_turn(feed.id);
+    locked boolean := inorder_internal.begin_turn(feed.id);
     f inorder_internal.feed_view := inorder_internal.read_state_for_worker(feed, caller);
 BEGIN
-    IF version IS NULL THEN
+    IF locked THEN
         RETURN f;
     ELSIF NOT inorder_internal.has_free(inorder_internal.state_of(feed.id), (f.shared_by).shares, worker) THEN
         IF inorder_internal.is_held(f) THEN
@@ -58,7 +58,7 @@ BEGIN
             RETURN inorder_internal.pass_rest(f);
         END IF;
     END IF;
-    RETURN CASE WHEN inorder_internal.take_turn(feed.id, version) THEN f
+    RETURN CASE WHEN inorder_internal.take_turn(feed.id, f.version) THEN f
                 ELSE inorder_internal.read_state_for_worker(feed, caller) END;
 END $$;
 

@@ -31,12 +31,13 @@ BEGIN
                                                         AND clock_timestamp() + '1 second'::interval,
                k.owner_name <> inorder_internal.role_name(k.owner)
                    AND k.system = inorder_internal.server_system(),
-               NULL::timestamptz, NULL::inorder_internal.found_batch, false
+               NULL::timestamptz, NULL::inorder_internal.found_batch, false, s.version
         INTO f
         FROM inorder_internal.feed AS k
         LEFT JOIN inorder_internal.feed_table AS t ON t.relation::oid = view_feed.relation
         -- The needed columns are listed instead of n.*, because each column takes a thousandth of the time of a read.
-        CROSS JOIN LATERAL (SELECT n.position, n.first_batch, n.polled, n.caught_up_at, n.written_here
+        CROSS JOIN LATERAL (SELECT n.position, n.first_batch, n.polled, n.caught_up_at, n.written_here,
+                                   concat(n.seq, ' ', n.xmin, n.ctid) AS version
                             FROM inorder_internal.feed_state AS n
                             WHERE n.feed = view_feed.feed ORDER BY n.seq DESC LIMIT 1) AS s
         WHERE k.id = view_feed.feed AND s.written_here AND inorder_internal.may_move(caller, k)

@@ -1,3 +1,35 @@
+-- The highest number in a table, from the given number on; null if the table has no such rows.
+CREATE FUNCTION inorder_internal.newest_number(t inorder_internal.feed_table, number bigint, caller oid) RETURNS bigint
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    key text := (inorder_internal.as_caller(t, format(
+        'SELECT ARRAY[pg_catalog.concat(e.%1$I)] FROM %2$s '
+        'WHERE e.%1$I OPERATOR(pg_catalog.>=) %3$s ORDER BY e.%1$I DESC LIMIT 1',
+        t.key_column, inorder_internal.named(t.relation), inorder_internal.bound(t, number)), false, caller))[1];
+BEGIN
+    RETURN inorder_internal.number_of(t, key);
+END $$;
+
+-- The index that finds the rows of a table without partitions, if a proof of the table would succeed as it did when the
+-- members of a position were stored. The guard is the same, and names the column with the number by the column's place.
+-- The order of the rows is not proved here.
+CREATE FUNCTION inorder_internal.find_remembered_index(
+    t inorder_internal.feed_table, remembered @extschema@.feed_member[]
+) RETURNS oid
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    RETURN (SELECT i.index FROM pg_trigger AS g
+            JOIN pg_attribute AS a ON a.attrelid = g.tgrelid AND a.attnum = g.tgattr[0]
+            CROSS JOIN LATERAL inorder_internal.seen_kinds(g.tgrelid) AS c
+            CROSS JOIN LATERAL inorder_internal.guard_versions(g.tgrelid, false) AS v
+            CROSS JOIN LATERAL inorder_internal.index_of(g.tgrelid, a.attnum, t.is_partial) AS i
+            WHERE g.tgrelid = t.relation AND g.tgname = 'zz_inorder_guard' AND g.tgenabled = 'A'
+              AND a.attname = t.key_column AND NOT a.attisdropped
+              AND remembered[1].relation = g.tgrelid
+              AND remembered[1].guarded = v.versions
+              AND c.is_plain AND NOT row_security_active(g.tgrelid));
+END $$;
+
 ---- probe_rows: plpgsql keys
 DECLARE
     -- The rest of a set, or of a transaction, is searched later by value or key, because a search by number would read
@@ -11,10 +43,7 @@ BEGIN
     -- higher number, the batch has no rows, and the table has no numbers that this server has not reached. In most
     -- other searches the newest row is in the batch.
     IF NOT inorder_internal.differ(p.members, b.members) THEN
-        newest := inorder_internal.find_number(t, format(
-            'SELECT %s FROM %s WHERE e.%I OPERATOR(pg_catalog.>=) %s ORDER BY e.%3$I DESC LIMIT 1',
-            inorder_internal.number_text(t), inorder_internal.named(t.relation), t.key_column,
-            inorder_internal.bound(t, CASE WHEN is_old THEN 1 ELSE lower(b.transactions) END)), false, caller);
+        newest := inorder_internal.newest_number(t, CASE WHEN is_old THEN 1 ELSE lower(b.transactions) END, caller);
         IF newest IS NULL AND NOT is_old THEN
             RETURN has_rows;
         END IF;
@@ -29,8 +58,41 @@ BEGIN
     END IF;
     RETURN inorder_internal.find_fault(t, probe, caller) OR has_rows;
 END
----- next_by_index: sql STABLE
--- If no transaction has ended since the position was made, there are no rows, and no proof is needed.
-RETURN CASE WHEN isempty(inorder_internal.minus(inorder_internal.ended_transactions((t).base), (p).transactions))
-                 AND (p).partial IS NULL AND upper((p).transactions) <= inorder_internal.next_transaction((t).base)
-            THEN ROW(NULL, false, true, NULL, NULL, false)::inorder_internal.found_batch END;
+---- next_by_index: plpgsql VOLATILE keys
+DECLARE
+    numbers int8multirange := inorder_internal.minus(inorder_internal.ended_transactions(t.base), p.transactions);
+    next bigint := inorder_internal.next_transaction(t.base);
+    n inorder_internal.found_batch;
+    index oid;
+    pages bigint;
+    newest bigint;
+BEGIN
+    IF p.partial IS NOT NULL OR upper(p.transactions) > next THEN
+        RETURN NULL;
+    ELSIF NOT isempty(numbers) THEN
+        IF cardinality(p.members) IS DISTINCT FROM 1 OR (p.ordering).column_name IS NOT NULL
+           OR inorder_internal.has_old(t, numbers) OR current_setting('transaction_isolation') <> 'read committed' THEN
+            RETURN NULL;
+        END IF;
+        -- A table without new rows needs no proof, if it is the same as when the position was made.
+        PERFORM inorder_internal.lock_by_name(t.relation, 'ACCESS SHARE');
+        index := inorder_internal.find_remembered_index(t, p.members);
+        IF index IS NULL THEN
+            RETURN NULL;
+        ELSIF NOT t.is_uuid THEN
+            PERFORM inorder_internal.prove_order(t);
+        END IF;
+        pages := pg_stat_get_xact_blocks_fetched(index) + pg_stat_get_xact_blocks_fetched(t.relation);
+        newest := inorder_internal.newest_number(t, lower(numbers), caller);
+        pages := pg_stat_get_xact_blocks_fetched(index) + pg_stat_get_xact_blocks_fetched(t.relation) - pages;
+        n.is_costly := pages > 1000 AND current_setting('transaction_read_only') = 'off';
+        IF newest IS NOT NULL OR n.is_costly THEN
+            n.has_rows := CASE WHEN numbers @> newest AND newest < next THEN true END;
+            RETURN n;
+        END IF;
+    END IF;
+    n.has_rows := false;
+    n.is_all := true;
+    n.is_costly := false;
+    RETURN n;
+END

@@ -3,6 +3,38 @@
 -- catalog, in the snapshot in which rows are searched, under locks on the table and all of its partitions. The proof
 -- is not kept: each read makes the proof again.
 
+-- The body of guarded(), for statements into which it is inlined.
+CREATE FUNCTION inorder_internal.guard_versions(relation oid, is_placed boolean) RETURNS TABLE (versions bigint[])
+LANGUAGE sql STABLE
+-- Disabling a trigger and enabling it again, or changing an expression and restoring it, leaves no other trace. Only a
+-- table whose guard is not inherited has the trigger for TRUNCATE.
+BEGIN ATOMIC
+    SELECT array_agg(inorder_internal.version(g.xmin, g.ctid, 'pg_trigger'::regclass, is_placed) ORDER BY g.tgname)
+           || array_agg(inorder_internal.version(d.xmin, d.ctid, 'pg_attrdef'::regclass, is_placed))
+              FILTER (WHERE d.oid IS NOT NULL)
+    FROM pg_trigger AS g
+    LEFT JOIN pg_attribute AS a ON g.tgname = 'zz_inorder_guard'::name AND a.attrelid = g.tgrelid
+                                   AND a.attnum = g.tgattr[0] AND a.attgenerated = 's'::"char"
+    LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    WHERE g.tgrelid = relation
+      AND (g.tgname = ANY ('{zz_inorder_guard,zz_inorder_update,zz_inorder_delete}'::name[])
+           OR g.tgname = 'zz_inorder_truncate'::name
+              AND EXISTS (SELECT FROM pg_trigger AS o WHERE o.tgrelid = relation AND o.tgname = 'zz_inorder_guard'::name
+                                                        AND o.tgparentid = 0::oid));
+END;
+
+-- Lock a table with all its partitions. Privileges on the table suffice for this lock.
+CREATE FUNCTION inorder_internal.lock_by_name(relation regclass, mode text) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- LOCK TABLE finds the table by name. pg_relation_size() finds the table by its OID, and first waits for a session
+    -- that may rename or drop the table.
+    IF pg_relation_size(relation) IS NULL THEN
+        PERFORM inorder_internal.check_exists(relation);
+    END IF;
+    EXECUTE format('LOCK TABLE %s IN %s MODE', relation, mode);
+END $$;
+
 ---- lock_table: plpgsql VOLATILE keys
 BEGIN
     PERFORM inorder_internal.lock_tree(t.relation, 'ACCESS SHARE');
@@ -11,12 +43,12 @@ END
 ---- proved_members: plpgsql STABLE keys
 BEGIN
     -- The partitions are checked first, because the catalog shows the current values of some properties of partitions,
-    -- and not the values in the snapshot.
+    -- and not the values in the snapshot. LOCK TABLE checks the privilege again after it has waited, but not after
+    -- waiting for partitions.
     IF NOT inorder_internal.is_plain(t.relation) THEN
-        PERFORM inorder_internal.seen_members(t.relation, NULL);
+        PERFORM inorder_internal.seen_members(t.relation, NULL), inorder_internal.check_reader(caller, t.relation);
     END IF;
-    -- LOCK TABLE checks the privilege again after it has waited, but not after waiting for partitions.
-    PERFORM inorder_internal.check_reader(caller, t.relation), inorder_internal.prove_table(t, caller);
+    PERFORM inorder_internal.prove_table(t, caller);
     RETURN inorder_internal.members(t);
 END
 ---- seen_members: plpgsql STABLE keys
@@ -56,7 +88,7 @@ RETURN false;
 ---- keep_proof_of_column: sql IMMUTABLE
 BEGIN ATOMIC
 END;
----- as_caller: plpgsql STABLE keys reads SET enable_sort = on SET enable_incremental_sort = on
+---- as_caller: plpgsql STABLE keys reads SET row_security = off SET enable_sort = on SET enable_incremental_sort = on
 DECLARE
     result text[];
 BEGIN
@@ -121,11 +153,13 @@ BEGIN
 END
 ---- count_by_index: sql IMMUTABLE
 RETURN NULL::bigint;
----- pages_read: sql
-RETURN (SELECT sum(pg_stat_get_xact_blocks_fetched(c.oid)
-                   + (SELECT coalesce(sum(pg_stat_get_xact_blocks_fetched(i.indexrelid)), 0) FROM pg_index AS i
-                      WHERE i.indrelid = c.oid))::bigint
-        FROM unnest(inorder_internal.tree((t).relation)::oid[]) AS c(oid));
+---- pages_read: plpgsql keys SET plan_cache_mode = force_generic_plan
+BEGIN
+    RETURN (SELECT sum(pg_stat_get_xact_blocks_fetched(c.oid)
+                       + (SELECT coalesce(sum(pg_stat_get_xact_blocks_fetched(i.indexrelid)), 0) FROM pg_index AS i
+                          WHERE i.indrelid = c.oid))
+            FROM unnest(inorder_internal.tree(t.relation)::oid[]) AS c(oid));
+END
 ---- unchanged_members: plpgsql STABLE keys SET @pinned@
 BEGIN
     IF inorder_internal.members(t) IS DISTINCT FROM remembered THEN
@@ -145,11 +179,8 @@ BEGIN
 END
 ---- lock_readable: sql STABLE
 RETURN inorder_internal.may_read(caller, relation);
----- begin_turn: plpgsql STABLE keys
-BEGIN
-    RETURN (SELECT concat(s.seq, ' ', s.xmin, s.ctid) FROM inorder_internal.feed_state AS s
-            WHERE s.feed = begin_turn.feed ORDER BY s.seq DESC LIMIT 1);
-END
+---- begin_turn: sql IMMUTABLE
+RETURN false;
 ---- take_turn: plpgsql VOLATILE keys
 BEGIN
     PERFORM FROM inorder_internal.feed_state AS s
@@ -206,13 +237,8 @@ BEGIN
 END
 ---- lock_tree: plpgsql VOLATILE keys
 BEGIN
-    -- Privileges on the table suffice for this lock. LOCK TABLE finds the table by name. While this function waits for
-    -- the lock, the table may be renamed; the name may then refer to another relation, or to none.
-    BEGIN
-        EXECUTE format('LOCK TABLE %s IN %s MODE', relation, mode);
-    EXCEPTION WHEN undefined_table OR invalid_schema_name OR wrong_object_type THEN
-        PERFORM inorder_internal.check_exists(relation);
-    END;
+    PERFORM inorder_internal.lock_by_name(relation, mode);
+    -- The name may have referred to another table at that time.
     IF NOT EXISTS (SELECT FROM pg_locks AS l
                    WHERE l.pid = pg_backend_pid() AND l.relation = lock_tree.relation AND l.granted
                      AND l.mode = replace(initcap(lock_tree.mode), ' ', '') || 'Lock') THEN

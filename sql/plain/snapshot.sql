@@ -57,11 +57,13 @@ END
 ---- ended_everywhere: sql
 RETURN inorder_internal.ended_transactions(base);
 ---- next_transaction: plpgsql keys
-BEGIN
+DECLARE
     -- The next transaction ID to be assigned is not visible in SQL, but no row that the snapshot sees has a higher
     -- number.
-    RETURN inorder_internal.plus_base(greatest(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
-                                               pg_current_xact_id_if_assigned()::text::bigint + 1), base);
+    xact bigint := greatest(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+                            pg_current_xact_id_if_assigned()::text::bigint + 1);
+BEGIN
+    RETURN inorder_internal.plus_base(xact, base);
 END
 ---- server_origin: plpgsql keys
 BEGIN
@@ -69,12 +71,14 @@ BEGIN
         RAISE 'the SQL edition of inorder cannot determine on a standby which timeline it follows'
         USING ERRCODE = 'feature_not_supported', HINT = 'Read on the primary, or install the C extension.';
     END IF;
-    RETURN concat((SELECT s.system_identifier FROM pg_control_system() AS s), '/',
+    RETURN concat(inorder_internal.server_system(), '/',
                   concat('x', left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint);
 END
----- server_system: plpgsql keys
+---- server_system: plpgsql IMMUTABLE keys
 BEGIN
-    RETURN (SELECT s.system_identifier FROM pg_control_system() AS s);
+    -- The identifier never changes while a session is connected. IMMUTABLE lets plans contain the identifier, because
+    -- reading it opens a file. A query over the function would take twice as long.
+    RETURN (pg_control_system()).system_identifier;
 END
 ---- numbers_minus: sql
 RETURN numbers - others;

@@ -1,10 +1,17 @@
+-- For each row of a table in pg_class that the snapshot sees: true for a permanent heap table without partitions or
+-- children. A function that returns rows is inlined into the statement that calls it. Access method 2 is heap.
+CREATE FUNCTION inorder_internal.seen_kinds(relation oid) RETURNS TABLE (is_plain boolean)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT c.relkind = 'r'::"char" AND c.relpersistence = 'p'::"char" AND NOT c.relhassubclass AND c.relam = 2::oid
+    FROM pg_class AS c WHERE c.oid = relation;
+END;
+
 ---- is_plain: plpgsql keys
 BEGIN
     -- False if the snapshot sees two rows, an older version and a version of this transaction. In this case
-    -- seen_members() raises an error. Access method 2 is heap.
-    RETURN (SELECT count(*) = 1 AND bool_and(c.relkind = 'r' AND c.relpersistence = 'p' AND NOT c.relhassubclass
-                                             AND c.relam = 2::oid)
-            FROM pg_class AS c WHERE c.oid = relation);
+    -- seen_members() raises an error.
+    RETURN (SELECT count(*) = 1 AND bool_and(c.is_plain) FROM inorder_internal.seen_kinds(relation) AS c);
 END
 ---- hides_rows: plpgsql keys
 BEGIN
@@ -20,6 +27,10 @@ BEGIN
 END
 ---- namesake: plpgsql keys
 BEGIN
+    -- If the table still has its former name, no other table has this name.
+    IF t.relation::text = format('%I.%I', t.known_as[1], t.known_as[2]) THEN
+        RETURN NULL;
+    END IF;
     RETURN (SELECT c.oid FROM pg_namespace AS n
             CROSS JOIN LATERAL (SELECT k.oid, k.relkind FROM pg_class AS k
                                 WHERE k.relname = t.known_as[2] AND k.relnamespace = n.oid OFFSET 0) AS c
@@ -76,16 +87,5 @@ BEGIN
 END
 ---- guarded: plpgsql keys
 BEGIN
-    -- Disabling a trigger and enabling it again, or changing an expression and restoring it, leaves no other trace.
-    RETURN (
-        SELECT array_agg(inorder_internal.version(g.xmin, g.ctid, 'pg_trigger', is_placed) ORDER BY g.tgname)
-               || array_agg(inorder_internal.version(d.xmin, d.ctid, 'pg_attrdef', is_placed))
-                  FILTER (WHERE d.oid IS NOT NULL)
-        FROM pg_trigger AS g
-        LEFT JOIN pg_attribute AS a ON g.tgname = 'zz_inorder_guard' AND a.attrelid = g.tgrelid
-                                       AND a.attnum = g.tgattr[0] AND a.attgenerated = 's'
-        LEFT JOIN pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
-        WHERE g.tgrelid = relation
-          AND (g.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete')
-               OR g.tgname = 'zz_inorder_truncate' AND inorder_internal.has_own_guard(relation)));
+    RETURN (SELECT v.versions FROM inorder_internal.guard_versions(relation, is_placed) AS v);
 END

@@ -156,10 +156,10 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid) RETURNS boolean
 AS 'MODULE_PATHNAME', 'lock_readable_table' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Readers that move one feed take turns. If locking writes no WAL, begin_turn() locks the feed, and returns null.
--- Otherwise begin_turn() returns the version of the feed, and take_turn() locks the feed when there are rows to move
--- over. take_turn() returns true if no other reader has moved the feed since that version.
-CREATE FUNCTION inorder_internal.begin_turn(feed bigint) RETURNS text
+-- Readers that move one feed take turns. If locking writes no WAL, begin_turn() locks the feed, and returns true.
+-- Otherwise begin_turn() returns false, and take_turn() locks the feed when there are rows to move over. take_turn()
+-- returns true if no other reader has moved the feed since it had the given version.
+CREATE FUNCTION inorder_internal.begin_turn(feed bigint) RETURNS boolean
 AS 'MODULE_PATHNAME', 'lock_feed' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 CREATE FUNCTION inorder_internal.take_turn(feed bigint, version text) RETURNS boolean

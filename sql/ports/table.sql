@@ -198,16 +198,15 @@ LANGUAGE sql STABLE
 -- The operator class must be one of the server's own, which have OIDs below 16384. The method 403 is btree.
 BEGIN ATOMIC
     -- EXISTS would make the planner hash all indexes of the database. The operator classes do not depend on the table,
-    -- and are looked up once for all partitions.
+    -- and are looked up once for all partitions, by their names, for which the catalog has an index.
     SELECT (SELECT i.indexrelid FROM pg_index AS i
             WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum
               AND CASE WHEN i.indpred IS NOT DISTINCT FROM NULL THEN true
                        WHEN is_partial THEN inorder_internal.leaves_out_old(i) ELSE false END
               AND i.indclass[0] = ANY (ARRAY(
                   SELECT o.oid FROM pg_opclass AS o
-                  WHERE o.oid < 16384::oid
-                    AND o.opcintype = ANY ('{uuid,bigint,integer,smallint}'::regtype[]::oid[])
-                    AND o.opcmethod = 403::oid))
+                  WHERE o.opcmethod = 403::oid AND o.oid < 16384::oid
+                    AND o.opcname = ANY ('{uuid_ops,int8_ops,int4_ops,int2_ops}'::name[])))
             LIMIT 1);
 END;
 

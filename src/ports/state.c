@@ -457,10 +457,10 @@ take_turn(Datum feed)
 		(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
-/* lock_feed(feed bigint), and begin_turn(feed bigint) -> text, which returns null */
+/* lock_feed(feed bigint), and begin_turn(feed bigint) -> boolean, which returns true */
 Datum
 lock_feed(PG_FUNCTION_ARGS)
 {
 	take_turn(PG_GETARG_DATUM(0));
-	PG_RETURN_NULL();
+	PG_RETURN_BOOL(true);
 }

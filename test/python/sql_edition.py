@@ -101,7 +101,6 @@ NOT_RUN_IN_PYTHON = {
     "test_changes_that_an_idle_log_lacks_are_noticed": "changes_read",
     "test_a_table_dropped_by_its_own_reader_is_an_error": "a statement of feed_apply begins when all rows are read",
     "test_an_idle_count_is_not_repeated": LOOKS,
-    "test_commits_of_other_workers_cause_no_search": LOOKS,
     "test_calls_execute_few_statements": LOOKS,
     "test_the_first_call_of_a_connection_touches_few_catalogs": LOOKS,
 }

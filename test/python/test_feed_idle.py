@@ -167,6 +167,40 @@ def test_commits_of_other_workers_cause_no_search(reader: Connection, fresh: Con
     assert value(reader, f"{calls} 'find_batch'") == 0
 
 
+@pytest.mark.editions("sql")
+def test_a_table_is_proved_once_when_it_has_new_rows(reader: Connection, fresh: Connection) -> None:
+    run(fresh, "GRANT SET ON PARAMETER track_functions TO reader")
+    run(reader, "SET track_functions = 'all'")
+    calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'prove_table'"
+    proofs = []
+    for statement in ("SELECT pg_current_xact_id()", "INSERT INTO s.t DEFAULT VALUES"):
+        run(fresh, statement)
+        run(reader, "BEGIN")
+        before = value(reader, calls)
+        poll(reader, "reader")
+        proofs.append(value(reader, calls) - before)
+        run(reader, "COMMIT")
+    assert proofs == [0, 1]
+
+
+@pytest.mark.editions
+def test_a_policy_that_is_made_during_a_poll_is_not_evaluated(reader: Connection, fresh: Connection) -> None:
+    settle(reader, fresh, "reader")
+    run(fresh, "SELECT pg_current_xact_id()")
+    run(fresh, "BEGIN", "ALTER TABLE s.t ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON s.t USING (1 / 0 = 0)")
+    with blocked(poll, reader, "reader") as polled:
+        run(fresh, "COMMIT")
+        assert polled.result() in ("42501", "55000")
+    assert poll(reader, "reader") == "55000"
+
+
+@pytest.mark.editions("sql")
+def test_a_search_evaluates_no_policy(reader: Connection, fresh: Connection) -> None:
+    run(fresh, "ALTER TABLE s.t ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON s.t USING (1 / 0 = 0)")
+    search = "inorder_internal.as_caller(t, 'SELECT ARRAY[e.id::text] FROM s.t AS e', false, 0::oid)"
+    assert refusal(reader, f"SELECT {search} FROM inorder_internal.feed_table AS t LIMIT 1") == "42501"
+
+
 COUNT = "SELECT exact_count('s.t')"
 # Statements of another session. The next count is then higher by the given number, or fails with the SQLSTATE.
 COUNT_CHANGES = [
