@@ -90,6 +90,19 @@ BEGIN
     RETURN b;
 END $$;
 
+-- The key of the n-th row of one transaction, at which a part ends: see key_at(). A part stores the same key columns as
+-- its batch. A batch that was cut by another key is therefore refused.
+CREATE FUNCTION inorder_internal.key_of_part(
+    t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, place bigint, caller oid
+) RETURNS text[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF cardinality(t.order_columns) > 0 THEN
+        PERFORM inorder_internal.check_order(t, b.members, number);
+    END IF;
+    RETURN inorder_internal.key_at(t, b, number, place, caller);
+END $$;
+
 -- Transactions of a batch, in the order of the batch, and the estimated number of rows of each transaction. In a large
 -- batch only a sample of the rows is examined, and transactions with few rows may be missing.
 CREATE FUNCTION inorder_internal.distribution(
@@ -157,13 +170,10 @@ BEGIN
         END LOOP;
         place := div(total * i, parts) - before;
         CONTINUE WHEN at = first AND place <= taken;
-        key := NULL;
         -- A part ends inside a large transaction, or at the end of a small transaction.
-        IF place > 0 AND rows[at] > div(div(total, parts), 8) THEN
-            -- A part stores the same key columns as the batch. A batch that was cut by another key is refused.
-            PERFORM inorder_internal.check_order(t, b.members, numbers[at]);
-            key := inorder_internal.key_at(t, b, numbers[at], place - CASE WHEN at = first THEN taken ELSE 0 END, caller);
-        END IF;
+        key := CASE WHEN place > 0 AND rows[at] > div(div(total, parts), 8)
+                    THEN inorder_internal.key_of_part(t, b, numbers[at],
+                                                      place - CASE WHEN at = first THEN taken ELSE 0 END, caller) END;
         last := CASE WHEN place = 0 THEN at - 1 ELSE at END;
         CONTINUE WHEN key IS NULL AND (last < first OR last >= cardinality(rows));
         part := inorder_internal.part_to(b, numbers[last], key);
