@@ -1,7 +1,9 @@
 """A short run of script/stress."""
 
 import random
+from unittest.mock import Mock
 
+import psycopg
 import pytest
 from inorder.installations import Installation
 
@@ -13,8 +15,22 @@ from load.stress.groups import run_groups
 from load.stress.report import show
 from load.stress.round import LEAST_CHECKS, run_round
 from world.edition import EDITIONS
+from world.world import World
+from world.writers import Writer
 
 pytestmark = pytest.mark.server
+
+
+def test_a_row_is_doubtful_if_the_connection_is_lost_before_the_answer() -> None:
+    """The server may have committed the row."""
+    world = World("", seed=1)
+    writer = Writer(world, 1)
+    lost = Mock(side_effect=psycopg.OperationalError("server closed the connection unexpectedly"))
+    writer.connection = Mock(execute=lost, cursor=lost)
+    with pytest.raises(psycopg.OperationalError):  # the caller connects again
+        writer.row()
+    (rows,) = world.ledger.doubtful
+    assert [len(tokens) for tokens in rows.values()] == [1]
 
 
 @pytest.mark.parametrize("edition", ["c", "sql"])

@@ -87,6 +87,9 @@ class Writer(Role):
         table = self.rng.choice(tables or self.tables)
         target, region = self.world.target(table, self.rng)
         tokens = draft.take(amount)
+        draft.keep(
+            table, tokens
+        )  # before the statement: a server may commit the statement, and be killed before it answers
         if self.rng.random() < 0.3:
             with self.connection.cursor().copy(f"COPY {target} (region, token) FROM STDIN".encode()) as copy:
                 for token in tokens:
@@ -94,7 +97,6 @@ class Writer(Role):
         else:
             statement = f"INSERT INTO {target} (region, token) SELECT %s, generate_series(%s::bigint, %s)"
             self.connection.execute(statement.encode(), [region, tokens[0], tokens[-1]])
-        draft.keep(table, tokens)
 
     def commit(self, draft: Draft, *steps: object) -> None:
         try:
