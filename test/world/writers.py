@@ -87,9 +87,8 @@ class Writer(Role):
         table = self.rng.choice(tables or self.tables)
         target, region = self.world.target(table, self.rng)
         tokens = draft.take(amount)
-        draft.keep(
-            table, tokens
-        )  # before the statement: a server may commit the statement, and be killed before it answers
+        # Before the statement: a server may commit a statement, and be killed before it answers.
+        draft.keep(table, tokens)
         if self.rng.random() < 0.3:
             with self.connection.cursor().copy(f"COPY {target} (region, token) FROM STDIN".encode()) as copy:
                 for token in tokens:
