@@ -37,7 +37,7 @@ def merged(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator["Merged"]
     recipe = tmp_path / "recipe.py"
     written = SECTION.partition("```python\n")[2].partition("```")[0]
     recipe.write_text(written.replace("id int", f"id {getattr(request, 'param', 'int')}"))
-    program = [PYTHON, ROOT / "test" / "python" / "engines" / "merge.py", recipe]
+    program = [PYTHON, ROOT / "test" / "load" / "engines" / "merge.py", recipe]
     pipe = subprocess.PIPE
     with (
         (tmp_path / "spark.log").open("w") as log,
