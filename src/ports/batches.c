@@ -334,13 +334,18 @@ finish_as_owner(PG_FUNCTION_ARGS)
 	int64		token = PG_GETARG_INT64(2);
 	Oid			schema;
 	Row			feed;
+	bool		is_finished;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2))
 		return as_owner(fcinfo);
 	(void) state_owner(&schema);
-	if (find_movable(PG_GETARG_DATUM(0), owner_of_feed(fcinfo, 3), caller, &feed) &&
+	/* An earlier call of the same statement may have changed the batch, which the statement's snapshot does not see. */
+	PushActiveSnapshot(GetTransactionSnapshot());
+	is_finished = find_movable(PG_GETARG_DATUM(0), owner_of_feed(fcinfo, 3), caller, &feed) &&
 		delete_unfinished(feed.values[FEED_ID], DatumGetObjectId(feed.values[FEED_RELATION]), caller, PG_GETARG_DATUM(1),
-						  &token))
+						  &token);
+	PopActiveSnapshot();
+	if (is_finished)
 		PG_RETURN_BOOL(true);
 	return as_owner(fcinfo);
 }

@@ -172,6 +172,21 @@ def test_a_batch_is_finished_once(feed: Connection, other: Connection) -> None:
         assert waiting.result() == LOST
 
 
+@pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"])
+def test_one_statement_renews_and_finishes_a_batch(feed: Connection, level: str) -> None:
+    insert(feed, 1)
+    number, token = take(feed, "a")
+    run(feed, f"BEGIN ISOLATION LEVEL {level}")
+    renew = f"SELECT feed_renew_batch('work', {number}, {token}) IS NOT NULL"
+    finish = f"feed_finish_batch('work', {number}, {token})"
+    assert one_row(feed, f"{renew}, {finish}") == (True, True)
+    assert state(feed, f"SELECT {finish}") == LOST
+    run(feed, "ROLLBACK", f"BEGIN ISOLATION LEVEL {level}")
+    assert state(feed, f"SELECT {finish}, {finish}") == LOST
+    run(feed, "ROLLBACK")
+    assert value(feed, FINISH, number, token) is True
+
+
 def test_another_worker_gets_the_batch_when_the_lease_is_over(feed: Connection, other: Connection) -> None:
     insert(feed, 2)
     number, token = take(feed, "a")
