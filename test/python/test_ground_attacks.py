@@ -19,6 +19,7 @@ pytestmark = pytest.mark.server
 
 
 IN_USE = "55006"  # object_in_use: the query uses the object that it changes
+CHANGED = "40001"  # serialization_failure: the SQL edition refuses a guard that was changed after the snapshot
 LOCKED = "55P03"  # lock_not_available: the wait was longer than lock_timeout
 
 OLD_ROW = (
@@ -34,7 +35,10 @@ def test_a_proof_of_an_old_snapshot_is_not_kept(place: Place, tables: tuple[str,
     assert numbers(owner) == [1, 2, 3, 4]
     run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1")
     run(owner, *OLD_ROW)
-    assert value(reader, READS["count"]) == 4
+    if TESTED == "c":
+        assert value(reader, READS["count"]) == 4
+    else:
+        assert state(reader, READS["count"]) == CHANGED
     run(reader, "COMMIT")
     assert state(reader, READS["read"]) == GROUND
 
@@ -224,7 +228,10 @@ def test_a_proof_newer_than_the_snapshot_hides_no_forged_row(place: Place, table
     run(owner, *OLD_ROW)
     assert value(reader, READS["count"]) == 6
     run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ", f"SET TRANSACTION SNAPSHOT '{exported}'")
-    assert numbers(reader) == [3]
+    if TESTED == "c":
+        assert numbers(reader) == [3]
+    else:
+        assert state(reader, READS["read"]) == CHANGED
     run(reader, "COMMIT")
     for session in (reader, owner):
         assert state(session, READS["read"]) == GROUND
