@@ -74,8 +74,7 @@ class Pair:
     def unsubscribe(self) -> None:
         with connect(self.target) as target:
             run(target, f"DROP SUBSCRIPTION {self.name}")
-            # The subscription did not replicate sequences.
-            run(target, "SELECT setval('numbers_id_seq', 1 << 30), setval('made_id_seq', 1 << 30)")
+            advance_sequences(target)
 
     def drop(self) -> None:
         with connect(self.target) as target:
@@ -85,6 +84,11 @@ class Pair:
         for cluster in (self.subscriber, self.publisher):
             with connect(cluster.dsn) as admin:
                 admin.execute(f"DROP DATABASE {self.name} WITH (FORCE)".encode())
+
+
+def advance_sequences(target: Connection) -> None:
+    """Let the sequences of a former subscriber continue above the replicated rows: sequences are not replicated."""
+    run(target, "SELECT setval('numbers_id_seq', 1 << 30), setval('made_id_seq', 1 << 30)")
 
 
 def wait_until_confirmed(source: Connection, slot: str) -> None:

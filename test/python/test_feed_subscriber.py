@@ -13,7 +13,17 @@ from inorder.lab.server.cluster import Cluster
 
 from clusters import quick_options
 from conftest import EDITIONS
-from load.replicas import NUMBERED, SCHEMA, SETTINGS, TABLES, Consumer, Pair, Writer, wait_until_confirmed
+from load.replicas import (
+    NUMBERED,
+    SCHEMA,
+    SETTINGS,
+    TABLES,
+    Consumer,
+    Pair,
+    Writer,
+    advance_sequences,
+    wait_until_confirmed,
+)  # fmt: skip
 from sql_edition import create
 from waiting import wait_for
 from world.server import Standby
@@ -137,6 +147,7 @@ def switch_over(pair: Pair, edition: str, tables: str, writers: int, transaction
             leave(reader, consumer, tables == ALL)
     pair.wait()
     with connect(pair.target) as target:
+        advance_sequences(target)
         for consumer in consumers:
             committed = world.ledger.committed[consumer.table]
             assert value(target, f"SELECT count(*) FROM {consumer.table}") == len(committed) > 0
@@ -337,6 +348,7 @@ def test_feeds_continue_if_a_clone_becomes_a_subscriber(
             target.execute(MARK.encode())
             wait_until_confirmed(source, subscription)
             target.execute(f"DROP SUBSCRIPTION {subscription}".encode())
+            advance_sequences(target)
             for consumer in both:
                 check_refused(target, consumer.table)
                 target.execute("SELECT feed_rebase(%s)", [consumer.table])
