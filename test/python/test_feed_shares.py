@@ -224,7 +224,7 @@ def test_rows_of_a_key_are_processed_once_and_in_order(
 def divide_anew(db: Connection, batch: int) -> None:
     db.execute("UPDATE inorder_internal.feed SET shared_by.fingerprint = 'other'")
     for call, arguments in ((TAKE, ["one", 4]), (ROWS, [batch])):
-        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="another hash function"):
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="divided by a hash function"):
             db.execute(call, arguments)
     db.execute("SELECT feed_seek('shared', 'beginning')")
     assert value(db, "SELECT count(*) FROM feed_batches") == 0
