@@ -72,12 +72,6 @@ check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument)
 }
 
 Value
-owner_argument(FunctionCallInfo fcinfo, int number)
-{
-	return PG_ARGISNULL(number) ? caller_value() : argument_value(fcinfo, number, OIDOID);
-}
-
-Value
 result_column(HeapTupleHeader result, const char *name, Oid type)
 {
 	Value		value = {.type = type};

@@ -14,7 +14,6 @@ typedef struct RowSource
 	HeapTupleHeader batch;		/* null if there are no rows */
 } RowSource;
 
-extern Value owner_argument(FunctionCallInfo fcinfo, int number);
 extern Value result_column(HeapTupleHeader result, const char *name, Oid type);
 extern HeapTupleHeader look_up_rows(RowSource *source, const char *function, int count, const Value *arguments);
 

@@ -126,13 +126,6 @@ enum
 	TAKE_NAME, TAKE_WORKER, TAKE_MAX_ROWS, TAKE_LEASE, TAKE_MAX_TRIES, TAKE_OWNER
 };
 
-/* The role that owns the feed: the argument with this number or, if the argument is null, the caller */
-static Datum
-owner_of_feed(FunctionCallInfo fcinfo, int argument)
-{
-	return PG_ARGISNULL(argument) ? ObjectIdGetDatum(GetUserId()) : PG_GETARG_DATUM(argument);
-}
-
 static bool
 is_positive_or_null(FunctionCallInfo fcinfo, int argument)
 {
@@ -198,7 +191,7 @@ give_new_batch(FunctionCallInfo fcinfo, Row *row)
 	int64		number;
 
 	*row = empty_row();
-	if (!open_feed(PG_GETARG_DATUM(TAKE_NAME), owner_of_feed(fcinfo, TAKE_OWNER), caller, true, &feed) ||
+	if (!open_feed(PG_GETARG_DATUM(TAKE_NAME), owner_argument(fcinfo, TAKE_OWNER).value, caller, true, &feed) ||
 		feed.is_divided || feed.is_renamed || !feed.position.nulls[POSITION_ORDERING] ||
 		has_free_batch(&feed, PointerGetDatum(PG_GETARG_TEXT_PP(TAKE_WORKER))))
 		return false;
@@ -341,7 +334,7 @@ finish_as_owner(PG_FUNCTION_ARGS)
 	(void) state_owner(&schema);
 	/* An earlier call of the same statement may have changed the batch, which the statement's snapshot does not see. */
 	PushActiveSnapshot(GetTransactionSnapshot());
-	is_finished = find_movable(PG_GETARG_DATUM(0), owner_of_feed(fcinfo, 3), caller, &feed) &&
+	is_finished = find_movable(PG_GETARG_DATUM(0), owner_argument(fcinfo, 3).value, caller, &feed) &&
 		delete_unfinished(feed.values[FEED_ID], DatumGetObjectId(feed.values[FEED_RELATION]), caller, PG_GETARG_DATUM(1),
 						  &token);
 	PopActiveSnapshot();

@@ -73,6 +73,13 @@ caller_value(void)
 	return value_of(ObjectIdGetDatum(GetUserId()), OIDOID);
 }
 
+/* The role that owns a feed: an argument or, if the argument is null, the current role */
+Value
+owner_argument(FunctionCallInfo fcinfo, int number)
+{
+	return PG_ARGISNULL(number) ? caller_value() : argument_value(fcinfo, number, OIDOID);
+}
+
 char *
 text_of(Value value)
 {

@@ -81,6 +81,7 @@ extern Value number_value(int64 number);
 extern Value null_of(Oid type);
 extern Value argument_value(FunctionCallInfo fcinfo, int number, Oid type);
 extern Value caller_value(void);
+extern Value owner_argument(FunctionCallInfo fcinfo, int number);
 extern char *text_of(Value value);
 extern Datum attribute_of(HeapTupleHeader row, const char *name);
 extern Oid	attribute_type(const char *type, const char *attribute);
