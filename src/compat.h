@@ -25,8 +25,7 @@
  * In PostgreSQL 16 and later, input functions and the parser of names can
  * return an error; in 15 they always raise the error.  PostgreSQL 16 also added
  * a function that checks privileges on any kind of object, and a function that
- * computes the conversion of a row for a partition when the conversion is
- * needed.
+ * computes the map from root table to partition when it is first needed.
  */
 #if PG_VERSION_NUM >= 160000
 #include "nodes/miscnodes.h"

@@ -4,9 +4,9 @@
  *
  * feed_apply moves the position over the whole batch.  A statement that reads
  * another table named "batch" would lose the whole batch, and a statement that
- * reads the batch below LIMIT or OFFSET may lose rows.  Such statements are
- * refused.  Rows that WHERE, a join or an aggregate removes are removed on
- * purpose.
+ * reads the batch below LIMIT or OFFSET may lose rows.  These statements are
+ * refused.  If WHERE, a join or an aggregate leaves out rows, that is the
+ * purpose of the statement.
  */
 #include "postgres.h"
 
@@ -247,7 +247,7 @@ query_batch(const Table *table, const char *query, const char *statement)
 	if (code < 0)
 		elog(ERROR, "could not execute the statement: %s", SPI_result_code_string(code));
 	amount = SPI_processed;
-	AtEOXact_GUC(true, nest);	/* settings that the statement has made are kept */
+	AtEOXact_GUC(true, nest);	/* keep the settings that the statement has changed */
 	SPI_finish();
 	return amount;
 }

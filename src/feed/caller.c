@@ -32,7 +32,7 @@ typedef struct CallSearch
 	Node	   *call;
 	Bitmapset  *searched;		/* numbers of the subplans that were searched */
 	bool		is_whole;		/* true if a node takes all rows of the call */
-	const char *cut;			/* where the call is, if a node above it may stop early; otherwise NULL */
+	const char *cut;			/* place of the call below a node that may stop early; NULL if there is no such node */
 } CallSearch;
 
 static void search_plan(CallSearch *search, Plan *plan, const char *cut);
@@ -75,8 +75,8 @@ search_subplan(CallSearch *search, int number, const char *cut)
 }
 
 /*
- * Search the subqueries that run once.  A WITH query without data-modifying statements is searched at the nodes that
- * scan it.
+ * Search the InitPlans of a node.  A WITH query that only reads is skipped here, and searched at the CteScan nodes that
+ * read it.
  */
 static void
 search_links(CallSearch *search, List *links)

@@ -80,7 +80,7 @@ result_column(HeapTupleHeader result, const char *name, Oid type)
 	return value;
 }
 
-/* Call an internal function that finds rows; store the table and, if the function has proved the table, the proof */
+/* Call an internal function that finds rows.  Store the table in "source", also the proof if the function made one. */
 HeapTupleHeader
 look_up_rows(RowSource *source, const char *function, int count, const Value *arguments)
 {

@@ -266,8 +266,8 @@ hash_of_tree(Oid root)
 
 /*
  * The text that identifies the partitions in the deltas of a partitioned table;
- * null for other tables.  When the table gets a new partition, the server reports
- * an invalidation before rows are written into the partition.
+ * null for other tables.  When a partition is attached, this process receives an
+ * invalidation before it writes rows into the partition.
  */
 static char *
 tree_of(Relation table)
@@ -420,8 +420,8 @@ count_rows(Counter *counter)
 }
 
 /*
- * True if rows may have moved to another partition in this transaction.  MERGE
- * does not pass such rows to the trigger.
+ * True if rows may have moved to another partition in this transaction.  When
+ * MERGE moves a row, the trigger does not see the row.
  */
 static bool
 may_have_moved(TriggerData *data)

@@ -16,8 +16,8 @@
  *	  statement began.  Otherwise two clones of a virtual machine, which start
  *	  with the same pool, would use the same words.  As soon as the hypervisor
  *	  has told the kernel of a clone that the machine was cloned,
- *	  pg_strong_random() returns other words in each clone.  Reading the start
- *	  time of the statement requires no system call.  If the clock is set,
+ *	  pg_strong_random() returns different words in each clone.  Reading the
+ *	  start time of the statement requires no system call.  If the clock is set
  *	  forward or back, the pool is refilled.
  *	- If filling the pool fails, the pool is empty, and the next call fills it.
  */

@@ -46,7 +46,7 @@
  */
 typedef struct Columns
 {
-	int			count;			/* 0 if a column is not as feed_enable() found it */
+	int			count;			/* 0 if a column has changed since feed_enable() */
 	AttrNumber	numbers[INDEX_MAX_KEYS + 1];
 } Columns;
 
@@ -81,7 +81,7 @@ is_key(Form_pg_attribute column, const Reading *reading)
 		column->attgenerated == (reading->is_generated ? ATTRIBUTE_GENERATED_STORED : '\0');
 }
 
-/* True for a column of one of the most frequent types in order_types() (sql/ports/table.sql) */
+/* True if the type of a column is one of the common types among order_types() in sql/ports/table.sql */
 static bool
 orders_rows(Form_pg_attribute column)
 {

@@ -66,8 +66,8 @@ body_of(FunctionCallInfo public_call, Oid schema)
 }
 
 /*
- * Allow a function to return its set only as a whole.  Returns the modes that were
- * allowed before.  In any other mode the set would be computed later, with the
+ * Make a set-returning function use materialize mode.  Returns the modes that were
+ * allowed before.  In value-per-call mode, later rows would be computed with the
  * privileges of the caller.
  */
 static int
@@ -80,7 +80,7 @@ allow_materialize_only(ReturnSetInfo *set)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("set-valued function called in context that cannot accept a set")));
 	modes = set->allowedModes;
-	/* With these modes, a function that supports both modes materializes its set. */
+	/* A SQL function requires that both modes are allowed, and uses the preferred mode. */
 	set->allowedModes = SFRM_ValuePerCall | SFRM_Materialize | SFRM_Materialize_Preferred;
 	return modes;
 }

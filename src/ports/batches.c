@@ -151,7 +151,7 @@ are_valid(FunctionCallInfo fcinfo)
 		DatumGetBool(DirectFunctionCall2(interval_le, PG_GETARG_DATUM(TAKE_LEASE), IntervalPGetDatum(&longest_lease)));
 }
 
-/* The row of a new batch that is given to its first worker; given() in SQL makes an equal row */
+/* The row of a new batch that is given to its first worker; given() in SQL makes an identical row */
 static Row
 given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallInfo fcinfo)
 {

@@ -24,7 +24,7 @@ PG_FUNCTION_INFO_V1(keep_count);
 PG_FUNCTION_INFO_V1(may_fold);
 
 #define KEPT_COUNTS 16
-#define MOST_ROWS 500			/* with at least this many new rows, a query counts them */
+#define MOST_ROWS 500			/* if there are at least this many new rows, a query counts them */
 
 /* Columns of the type known_count, in the order of the type; the last constant is the number of columns. */
 enum

@@ -111,7 +111,7 @@ count_rows(End *end, const TableProof *proof, const Stretch *stretch)
 	binaryheap_free(heap);
 }
 
-/* If the batch begins with the rest of a transaction, count this rest first.  Then count the other ranges. */
+/* Count the rows in all ranges, first in the range of a transaction that was read in part, if there is one. */
 static void
 count_in_bounds(End *end, const TableProof *proof, const Bounds *bounds,
 				void (*count) (End *, const TableProof *, const Stretch *))

@@ -179,7 +179,7 @@ is_any(HeapTuple batch, TupleDesc columns, Datum worker)
 	return true;
 }
 
-/* True for a batch of this worker, and for a batch that any worker may get */
+/* True for a batch of this worker, and for a batch that any worker may take */
 static bool
 is_for_worker(HeapTuple batch, TupleDesc columns, Datum worker)
 {
@@ -283,7 +283,7 @@ read_details(Feed *feed, bool must_read)
 	feed->is_poll_due = is_poll_due(feed);
 	feed->is_renamed = owner != NULL && strcmp(owner, NameStr(*DatumGetName(feed->row.values[FEED_OWNER_NAME]))) != 0 &&
 		strcmp(TextDatumGetCString(feed->row.values[FEED_SYSTEM]), system_of_server()) == 0;
-	/* The time is not later than the snapshot in which rows are searched. */
+	/* This time must not be later than the snapshot that is used to look for rows. */
 	feed->asked = XactIsoLevel == XACT_READ_COMMITTED ? GetCurrentTimestamp() : GetCurrentTransactionStartTimestamp();
 	return true;
 }

@@ -1,6 +1,6 @@
 /*
  * key_base.c
- *	  The base of an expression that makes transaction numbers.
+ *	  The base of an expression that computes transaction numbers.
  *
  * Such an expression is a call of a function, without an argument or with a
  * constant.  The expression is examined as a tree, and never evaluated, because

@@ -50,8 +50,8 @@ PG_FUNCTION_INFO_V1(partition_bounds);
 #define VALUES_MAX 64
 
 /*
- * Supported types of partition keys.  Text that is written with the settings below represents the same value in every
- * session.
+ * Types of partition keys whose values can be written as text.  With the settings below, the text represents the same
+ * value in every session.
  */
 static const struct
 {
@@ -82,10 +82,10 @@ first_of(HeapTuple key, AttrNumber attribute)
 }
 
 /*
- * The first column of the partition key of a table, or NULL unless the key and
- * a query compare values of this column alike.  The key is read from the
- * catalog, because the relation cache would evaluate the owner's expressions in
- * the key.
+ * The first column of the partition key of a table; NULL unless the key and a
+ * query compare values of this column in the same way.  The key is read from
+ * the catalog, because the relation cache would evaluate the owner's
+ * expressions in the key.
  */
 static const char *
 key_column(Oid table)

@@ -1,6 +1,6 @@
 /*
  * plan.c
- *	  Read the rows of a batch by a plan that is kept for the session.
+ *	  Read the rows of a batch with a plan that is kept for the session.
  *
  * Parsing and planning a query takes longer than reading a few hundred rows.  A batch that consists of ranges of keys
  * (bounds.c) is read by one of two queries, one for a single range, the other for several ranges.  The bounds are
@@ -108,8 +108,8 @@ order_of(const Reading *reading)
 
 /*
  * The query for rows in ranges of keys.  Its two parameters are the bounds of one range, or arrays of the lower and
- * upper bounds of several ranges.  from_ranges() and between_keys() in sql/feed/query.sql give the reasons for OFFSET
- * 0 and for the condition of a partial index.  Unlike other queries, this query does not name the row type of the
+ * upper bounds of several ranges.  from_ranges() and between_keys() in sql/feed/query.sql explain OFFSET 0 and the
+ * condition of a partial index.  Unlike other queries, this query does not name the row type of the
  * table, because the names in the query are checked each time before it is planned.
  */
 static char *

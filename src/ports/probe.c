@@ -33,7 +33,7 @@ PG_FUNCTION_INFO_V1(leaves_with_numbers);
 PG_FUNCTION_INFO_V1(parts_with_rows);
 PG_FUNCTION_INFO_V1(count_by_index);
 
-/* Maximum number of searches in indexes for one count.  A query takes about as long as this many searches. */
+/* Maximum number of index searches for one count.  More searches would take longer than a query. */
 #define PROBES_MAX 4096
 
 /*

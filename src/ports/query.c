@@ -56,7 +56,7 @@ static const Setting counting[] = {
 	{"search_path", "pg_catalog, pg_temp"},
 	{"jit", "off"},
 	{"enable_memoize", "off"},
-	{"enable_seqscan", "on"},		/* queries of the state run with "off" */
+	{"enable_seqscan", "on"},		/* become_owner() sets "off" */
 	{"constraint_exclusion", "off"},	/* otherwise the owner's CHECK constraints are evaluated */
 	{NULL, NULL}
 };
@@ -125,8 +125,8 @@ begin_settings(const Table *table, const Setting *settings)
 
 /*
  * True if a query over a table may read this relation.  A partition that is
- * being detached has no ancestors any more, but older snapshots still read it.
- * Such a partition is in the tree of the proof.
+ * being detached has no ancestors any more, but older snapshots still read it;
+ * the proof of the table includes this partition.
  */
 static bool
 belongs_to(Oid relation, const Table *table)
@@ -172,7 +172,7 @@ is_foreign_function(Oid function, void *context)
 	return func_volatile(function) != PROVOLATILE_IMMUTABLE && function != F_CONCAT;
 }
 
-/* True if a query must not read this entry.  A view that was rewritten is a subquery that still has the view's OID. */
+/* True if a query must not read this range table entry.  The subquery that replaces a view has the view's OID. */
 static bool
 is_foreign_entry(RangeTblEntry *entry, const Table *table)
 {

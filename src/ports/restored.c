@@ -70,7 +70,7 @@ typedef struct CheckedTable
 } CheckedTable;
 
 static HTAB *checked_tables = NULL;
-static Oid	last_guard = InvalidOid;	/* the last guard whose result is kept in all transactions */
+static Oid	last_guard = InvalidOid;	/* the last guard whose result is valid in all transactions */
 static uint64 invalidations = 0;
 
 /* Forget the result for a table, or all results if the server does not report which table has changed. */
@@ -145,7 +145,7 @@ read_state(Relation state, Oid index, Oid table)
 }
 
 /*
- * The verdict about a table, according to its row in the state.  The caller is a trigger of the extension on a locked
+ * Find out from the state of a table where the state was written.  The caller is a trigger of the extension on a locked
  * table.  The extension can therefore not be dropped meanwhile.
  */
 static Verdict

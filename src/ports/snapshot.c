@@ -92,7 +92,7 @@ ended_numbers(int64 base, bool everywhere)
 	bool		standby = snapshot->takenDuringRecovery;
 	int			top_count = standby ? 0 : (int) snapshot->xcnt;
 	int			sub_count = standby || (everywhere && !snapshot->suboverflowed) ? snapshot->subxcnt : 0;
-	uint64	   *open_ids = palloc(sizeof(uint64) * (top_count + sub_count + 2));	/* ids in progress, then the end */
+	uint64	   *open_ids = palloc(sizeof(uint64) * (top_count + sub_count + 2));	/* ids in progress and "end" */
 	Numbers		numbers = {0, palloc(sizeof(Range) * (top_count + sub_count + 2))};
 	uint64		from = 0;
 	int			count = 0;
@@ -103,7 +103,7 @@ ended_numbers(int64 base, bool everywhere)
 	{
 		uint64		id = widen(snapshot->subxip[i], next_id);
 
-		if (id < end)			/* ids of savepoints may be above the end */
+		if (id < end)			/* ids of savepoints may be greater than "end" */
 			open_ids[count++] = id;
 	}
 	if (own_id != 0 && own_id < end)

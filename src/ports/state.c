@@ -311,8 +311,8 @@ become_owner(void)
 }
 
 /*
- * Become the caller for one statement, while we are the owner.  Settings that
- * the statement changes are restored.
+ * Switch from the owner to the caller for one statement.  restore_role() also
+ * restores the settings that the statement changes.
  *
  * The statement may run code of the table's owner, who perhaps installed the
  * extension.  Our lock prevents other sessions, but not this session, from

@@ -2,7 +2,7 @@
  * version.c
  *	  Check that this library and the SQL of the extension are compatible.
  *
- * Library and SQL are replaced at different times.  A package may install a new
+ * The library and the SQL are replaced at different times.  A package may install a new
  * library, which each new session loads, days before somebody runs ALTER EXTENSION
  * UPDATE; after pg_upgrade, the new library is used with the old SQL.  After an
  * update of the SQL, a session keeps the library that it has loaded.  A library

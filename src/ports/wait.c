@@ -3,12 +3,12 @@
  *	  Wait for rows that other transactions commit.
  *
  * The server, primary or standby, counts the transactions that have ended.  The
- * server increments the counter at the moment from which new snapshots see a
- * transaction as ended.  (The end of the WAL advances before that moment, when
- * the record of a commit is written.  A call that waited for this event would
- * check the feed too early, and would not check it again.)  A call reads the
- * counter, then checks the feed.  If there are no rows, the call checks the feed
- * again when the counter has changed.
+ * server increments the counter when new snapshots begin to see a transaction as
+ * ended.  (The end of the WAL advances earlier, when the record of a commit is
+ * written.  A call that waited for this event would check the feed too early,
+ * and would not check it again.)  A call reads the counter, then checks the feed.
+ * If there are no rows, the call checks the feed again when the counter has
+ * changed.
  *
  * The server sends no signal when the counter changes.  The counter is therefore
  * read every few milliseconds; reading it every 5 ms takes 0.6 % of a core.  The
@@ -107,7 +107,7 @@ check_pause(double used, double waited)
 
 /*
  * After a check that found nothing, wait until it is time for the next check;
- * false if the whole wait is over
+ * false if the call has waited for "duration" milliseconds
  */
 static bool
 wait_for_check(double duration)

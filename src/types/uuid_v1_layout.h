@@ -141,7 +141,7 @@ load_characters_around(const char *first, const char *second)
  * The value of eight hexadecimal digits.  Bits of *bad are set if a character is
  * not a digit.
  *
- *	  character		 minus '0', as xor		 lower case, xor 0x60
+ *	  character		 c ^ '0'				 (c | 0x20) ^ 0x60
  *	  '0'..'9'		 0x00..0x09				 0x50..0x59
  *	  'A'..'F'		 0x71..0x76				 0x01..0x06
  *	  'a'..'f'		 0x51..0x56				 0x01..0x06
