@@ -39,8 +39,8 @@ BEGIN
     RETURN relation;
 END $$;
 
--- Parts of the query for changes. In the query, the alias k is for the keys of the log, e for the rows of the table,
--- and x for each key with the row that has this key, if any.
+-- Parts of the query for changes. In the query, k stands for the keys of the log, e for the rows of the table, and x
+-- for each key with the row that has this key, if any.
 --
 --  unnested   the keys
 --  is_key     condition: a key has no null
@@ -97,9 +97,9 @@ END $$;
 
 -- The version of the rows in a snapshot, computed from the transactions that have ended in the snapshot. A snapshot
 -- that sees more transactions has a higher version. The upper bits are the highest number of a transaction that has
--- ended. The value of the lower bits is higher if fewer transactions with lower numbers are in progress. The upper bits
--- do not depend on transactions in progress, because a standby counts open savepoints as transactions in progress. In
--- one snapshot, an existing row has a higher version than a deleted key, because a sink may treat these keys as equal.
+-- ended. The lower bits decrease with the number of transactions below that number that are in progress: they are not
+-- compared first, because a standby counts open savepoints as transactions in progress. The lowest bit is 1 for an
+-- existing row, and 0 for a deleted key, because a sink may treat these keys as equal.
 CREATE FUNCTION inorder_internal.version_of(ended int8multirange, is_there boolean) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

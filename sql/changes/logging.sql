@@ -175,8 +175,8 @@ BEGIN ATOMIC
       AND a.grantee <> c.relowner;
 END;
 
--- The statements that create all triggers again, and drop the triggers with which other tables write into the log.
--- Such a table is, for example, a former partition, or a table that formerly had the name of this table.
+-- The statements that create all triggers again, and drop the triggers with which other tables write into the log,
+-- for example a former partition, or a table that formerly had the name of this table.
 CREATE FUNCTION inorder_internal.trigger_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC

@@ -1,5 +1,5 @@
--- Functions that generate the query for the rows of a batch, by number or in the order of a column (order.sql),
--- execute such queries, and reduce a batch to a part.
+-- Functions that generate the query for the rows of a batch, by number or in the order of a column (order.sql), find
+-- single rows of a batch, and restrict a batch to one transaction.
 
 CREATE FUNCTION inorder_internal.whole_transactions(b @extschema@.feed_batch) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE

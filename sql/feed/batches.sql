@@ -1,12 +1,12 @@
 -- Functions that give the unfinished batches of a feed to workers, and change the batches when the feed changes; and
 -- the view feed_batches.
 --
--- A batch is given to the name of a worker, with a token. The token is needed to finish the batch, to return it, or to
--- prolong the lease. After a restart, a worker that asks under the same name, in any session, gets its batch again
--- immediately, with another token. If two processes use one name, the process that asked last has the batch. Another
--- worker gets the batch after the batch was returned, or after the lease has expired by the clock of the server. A
--- jump of the clock only makes leases expire early or late, because the token, and not the clock, decides which worker
--- may finish the batch. After a limited number of tries a batch is dead, and no worker gets it until
+-- A batch is given to a worker, which is identified by a name, with a token. The token is needed to finish the batch,
+-- to return it, or to extend the lease. After a restart, a worker with the same name, in any session, gets its batch
+-- again immediately, with a new token. If two processes use one name, the process that asked last has the batch.
+-- Another worker gets the batch after the batch was returned, or after the lease has expired by the clock of the
+-- server. A jump of the clock only makes leases expire early or late, because the token, and not the clock, decides
+-- which worker may finish the batch. After a limited number of tries a batch is dead, and no worker gets it until
 -- feed_retry_batch() is called.
 
 -- The unfinished batches of the workers of a feed. The search begins at the first unfinished batch, because row
@@ -34,11 +34,11 @@ BEGIN
     END IF;
 END $$;
 
--- Workers that get a batch
+-- Give unfinished batches to workers
 
 -- True if the batch was given to a worker in this transaction. Repeated calls in one transaction return this batch.
--- The worker may also have another batch, which the first call skipped because a session was finishing or prolonging
--- that other batch.
+-- The worker may also have another batch, which the first call skipped because a session was finishing that other
+-- batch, or extending its lease.
 CREATE FUNCTION inorder_internal.is_given_now(b inorder_internal.worker_batch) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).taken = pg_current_xact_id_if_assigned(), false);
@@ -114,7 +114,7 @@ BEGIN
         ORDER BY inorder_internal.is_given_now(b) DESC, coalesce(b.worker = share_batch.worker, false) DESC,
                  coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.place
     LOOP
-        -- A locked batch is skipped, because another session is finishing, returning or prolonging it.
+        -- A locked batch is skipped, because another session is finishing, returning or extending it.
         SELECT * INTO batch FROM inorder_internal.worker_batch AS b
         WHERE b.feed = share_batch.feed AND b.number = candidate AND b.dead_since IS NULL
           AND (b.worker = share_batch.worker OR inorder_internal.is_free(b)) FOR UPDATE SKIP LOCKED;
@@ -138,7 +138,7 @@ BEGIN
     -- As long as an older transaction is open, row versions of finished batches remain in the table. Without a lower
     -- bound each search would read all of these versions.
     lowest := coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
-    -- A locked batch is skipped, because another session is finishing, returning or prolonging it.
+    -- A locked batch is skipped, because another session is finishing, returning or extending it.
     SELECT * INTO batch FROM inorder_internal.worker_batch AS b
     WHERE b.feed = free_batch.feed AND b.dead_since IS NULL AND b.written_here AND b.worker = free_batch.worker
       AND b.number >= lowest
@@ -284,7 +284,7 @@ BEGIN
     USING ERRCODE = 'invalid_parameter_value', DETAIL = detail, HINT = hint;
 END $$;
 
--- Batches of a feed that is changed
+-- Discard or renumber the batches when the position of the feed is set
 
 -- Totals of the unfinished batches of workers, for the view "feeds".
 --

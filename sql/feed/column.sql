@@ -84,8 +84,8 @@ RETURN CASE WHEN type IN ('int2'::regtype::oid, 'int4'::regtype::oid, 'int8'::re
             WHEN type IN ('text'::regtype::oid, 'varchar'::regtype::oid) THEN 'text'::text
             WHEN type = 'uuid'::regtype::oid THEN 'uuid'::text END;
 
--- A value that detects whether this server hashes keys differently from another server: the hash of a constant and,
--- for text, the encoding of the database. The collation and its version do not matter.
+-- A value that differs between servers that hash keys differently: the hash of a constant and, for text, the encoding
+-- of the database. The collation and its version do not matter.
 CREATE FUNCTION inorder_internal.hash_fingerprint(kind text) RETURNS text
 LANGUAGE sql STABLE
 -- Integers are hashed by value, and text is hashed by its bytes.

@@ -99,7 +99,7 @@ BEGIN
     PERFORM inorder_internal.run_statements(ARRAY(
         SELECT s FROM inorder_internal.truncate_statements(t) AS s), caller);
     PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t),
-            -- prove_table() finds faults for which reads would refuse the table, including faults of partitions.
+            -- prove_table() finds the faults, also of partitions, that would make reads refuse the table.
             inorder_internal.prove_table(t, caller), inorder_internal.check_owner(caller, relation);
 END $$;
 

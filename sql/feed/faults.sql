@@ -1,6 +1,6 @@
--- Faults of a table, a position or a batch because of which rows would be lost, or delivered twice. Before rows are
--- read, queries search for such faults. These queries are executed with the privileges of the reader (find_fault in
--- next.sql), and complain() raises the error.
+-- Faults of a table, a position or a batch that would make a feed lose rows, or deliver rows twice. Before rows are
+-- read, queries look for these faults with the privileges of the reader (find_fault in next.sql), and complain() raises
+-- the error.
 
 CREATE FUNCTION inorder_internal.complain(t inorder_internal.feed_table, fault text, member oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -55,7 +55,7 @@ RETURN format('SELECT ''beyond''::pg_catalog.text AS fault, NULL::pg_catalog.oid
 CREATE FUNCTION inorder_internal.unnumbered_query(t inorder_internal.feed_table) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- An index that lacks the rows of number 0 also lacks nulls. The table itself is therefore searched for nulls,
+    -- An index that lacks the rows with number 0 also lacks nulls. The table itself is therefore searched for nulls,
     -- unless the column cannot be null.
     RETURN format('SELECT ''unnumbered''::pg_catalog.text AS fault, NULL::pg_catalog.oid AS member '
                   'WHERE %4$s EXISTS (SELECT FROM %1$s WHERE e.%2$I OPERATOR(pg_catalog.<) %3$s)',

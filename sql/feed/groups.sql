@@ -1,5 +1,5 @@
--- Exact counts by group, for tables whose rows may change. Such a count is a view that always equals a query with
--- GROUP BY, but seldom reads the table.
+-- Exact counts by group, for tables whose rows may change. The counts are a view that always returns the same rows as a
+-- query with GROUP BY, but seldom reads the table.
 --
 -- Triggers write into a table of deltas how many rows each statement adds to each group: (group, number of rows,
 -- transaction). A fold replaces the deltas that it sees by their sums. A fold records which transactions have ended:

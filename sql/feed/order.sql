@@ -1,10 +1,10 @@
 -- Delivery in the order of a column.
 --
--- Transactions are numbered at their first write. Suppose that transaction A is numbered; then transaction B writes
--- version 1 of a stream and commits; then A locks the stream and writes version 2. The numbers are then in the wrong
--- order. If the values of a column are drawn from a sequence after the lock is taken, these values are in the right
--- order. A feed in the order of such a column freezes the set ended(S) - P, and delivers the rows of this set in the
--- order of the column, in pieces. The next set is frozen when all pieces of this set are delivered:
+-- A transaction gets its number at its first write. Suppose that transaction A gets its number; then transaction B
+-- writes version 1 of a stream and commits; then A locks the stream and writes version 2. A has the lower number, but
+-- wrote later. If the values of a column are drawn from a sequence after the lock is taken, these values are in the
+-- right order. A feed in the order of such a column freezes the set ended(S) - P, and delivers the rows of this set in
+-- the order of the column, in pieces. The next set is frozen when all pieces of this set are delivered:
 --
 --  1. If row 2 was written after the transaction of row 1 had committed, then in each snapshot in which the
 --     transaction of row 2 has ended, the transaction of row 1 has ended, too. Row 1 is therefore in the same set, or

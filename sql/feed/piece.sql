@@ -69,8 +69,8 @@ CREATE FUNCTION inorder_internal.first_by_either(
 ) RETURNS inorder_internal.order_search
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    -- A walk that reads too many rows costs less than a second walk. If the set has most of the rows, the walk ends
-    -- early.
+    -- The first budget is generous, because reading more rows takes less time than starting another walk. If most rows
+    -- belong to the set, the walk ends early.
     budget bigint := 100 + 16 * max_rows::bigint;
 BEGIN
     LOOP

@@ -9,7 +9,7 @@ LANGUAGE sql STABLE
 RETURN (SELECT quote_ident(n.nspname) FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
         WHERE p.oid = '@extschema@.feed_guard()'::regprocedure::oid);
 
--- The statements that guard a table, and the rows of its partitions.
+-- The statements that create the triggers of the guard on a table. Partitions inherit the row triggers.
 CREATE FUNCTION inorder_internal.guard_statements(t inorder_internal.feed_table) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -72,7 +72,7 @@ DECLARE
     t inorder_internal.feed_table := inorder_internal.open_latest(caller, relation, 'feed_passed_partitions');
     members inorder_internal.found_batch.members%TYPE := inorder_internal.proved_members(t, caller);
     -- The positions are looked up first, and the rows in a later snapshot. A row that is committed in between therefore
-    -- counts as not read.
+    -- counts as unread.
     query text := inorder_internal.passed_parts_query(t, caller);
 BEGIN
     IF query IS NOT NULL THEN

@@ -100,10 +100,10 @@ END $$;
 -- one batch can have all of these rows in order, and if that batch then has at most max_rows rows. Otherwise create a
 -- new batch for the rows. Until the new batch is given to a worker, its place serves as its number.
 --
--- During a long transaction, each addition and each new batch leaves dead row versions. Places therefore only
--- increase, and a batch whose versions have filled a page gets a higher place. The search for batches begins at the
--- first place. The places of a share are 1024 apart, because 1024 is the largest number of shares. No two shares
--- therefore have the same place. Places also serve as numbers of the open batches of the feed.
+-- During a long transaction, VACUUM cannot remove the row versions that additions and finished batches leave behind. A
+-- search for batches therefore begins at the first place in use. Places only increase: a batch whose row versions have
+-- filled a page gets a higher place. The places of a share are 1024 apart, because a feed has at most 1024 shares, and
+-- no two shares use the same place.
 CREATE FUNCTION inorder_internal.add_part(
     feed bigint, addition @extschema@.feed_batch, share int, rows bigint, max_rows int
 ) RETURNS void

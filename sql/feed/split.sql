@@ -9,7 +9,7 @@
 CREATE FUNCTION inorder_internal.set_between(p @extschema@.feed_position, q @extschema@.feed_position)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
--- An ordered set is delivered to its end before the next set begins.
+-- All rows of a set are delivered in order before the next set begins.
 RETURN CASE
     WHEN ((p).ordering.column_name, (p).ordering.attnum)
          IS DISTINCT FROM ((q).ordering.column_name, (q).ordering.attnum) THEN NULL
@@ -242,7 +242,7 @@ BEGIN
     IF (batch.ordering).column_name IS NOT NULL THEN
         RAISE 'a batch in the order of a column cannot be split' USING ERRCODE = 'feature_not_supported',
               DETAIL = 'Parallel readers do not keep an order.';
-    -- A batch of no transactions ends where it begins, perhaps inside a transaction: see no_batch().
+    -- A batch without transactions ends where it begins, perhaps inside a transaction: see no_batch().
     ELSIF NOT isempty(batch.transactions)
           AND (NOT batch.transactions @> inorder_internal.one_number(batch.resumed)
                                          + inorder_internal.one_number(batch.cut)
@@ -259,7 +259,7 @@ CREATE FUNCTION @extschema@.reader_batch_between(
 ) RETURNS @extschema@.feed_batch
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_batch_between(@extschema@.feed_position, @extschema@.feed_position) IS
-'Return the batch that leads from one position to another, with all rows of the batches between them.';
+'Return the batch with all rows between two positions.';
 
 CREATE FUNCTION @extschema@.reader_split(relation regclass, batch @extschema@.feed_batch, parts int)
 RETURNS SETOF @extschema@.feed_batch

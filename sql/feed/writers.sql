@@ -1,5 +1,5 @@
 -- Checks that are made before a table gets its guard or its column. If the catalog shows that writes or reads would
--- fail later, an error is raised. If a failure depends on the statements of writers, a warning is given. The warnings
+-- fail later, an error is raised. If a failure depends on the statements of writers, a warning is issued. The warnings
 -- have the SQLSTATE of the guard's errors.
 
 -- Error if the triggers of a table would make the guard refuse writes, or make reads refuse the table.

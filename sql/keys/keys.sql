@@ -9,14 +9,14 @@ CREATE FUNCTION @extschema@.uuid_sequence_nextval(
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_sequence_nextval(regclass, int, int) IS
-'Next key by a sequence: a wrapping block number, then random bits (version 8, RFC 9562 section 5.8).';
+'Next key from a sequence: a wrapping block number, then random bits (version 8, RFC 9562 section 5.8).';
 
 CREATE FUNCTION @extschema@.uuid_time_nextval(interval_length int DEFAULT 60, interval_count int DEFAULT 65536)
 RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_time_nextval(int, int) IS
-'Next key by the clock: a wrapping block number, then random bits (version 8, RFC 9562 section 5.8).';
+'Next key from the clock: a wrapping block number, then random bits (version 8, RFC 9562 section 5.8).';
 
 CREATE FUNCTION @extschema@.uuid_v7_nextval() RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;

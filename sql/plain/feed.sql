@@ -49,8 +49,8 @@ BEGIN
     END IF;
 END $$;
 
--- The rows of a batch that this transaction has found, of a locked table. The settings prevent the execution of code of
--- the owner of the table. The planner can inline a query that calls a STABLE function.
+-- The rows of a batch that this transaction has found. The table is locked. The settings prevent the execution of code
+-- of the owner of the table. The planner can inline a query that calls a STABLE function.
 CREATE FUNCTION inorder_internal.rows_of_batch(
     t inorder_internal.feed_table, b @extschema@.feed_batch, row_type anyelement
 ) RETURNS SETOF anyelement
@@ -72,8 +72,8 @@ DECLARE
     line pg_catalog.record;
     plan pg_catalog.jsonb;
 BEGIN
-    -- The statement is written for the search_path of the caller, and is planned with it. The loop opens a cursor,
-    -- which refuses several statements before it executes the first.
+    -- The statement is written for the search_path of the caller, and is planned with it. The loop opens a cursor; if
+    -- the text contains several statements, this is an error before any of them is executed.
     FOR line IN EXECUTE 'EXPLAIN (COSTS OFF, FORMAT JSON) ' OPERATOR(pg_catalog.||) statement USING t, b LOOP
         plan := pg_catalog.to_jsonb(line);
     END LOOP;

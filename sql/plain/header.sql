@@ -1,8 +1,8 @@
 -- inorder @version@, the SQL edition: for servers on which no C extension can be installed.
 --
--- Any role with CREATE on the database can run this file, by psql -v ON_ERROR_STOP=1 -f this-file or a tool for
--- migrations. The file is one statement, which is executed as a whole or not at all. docs/hosted.md lists the functions
--- that this edition lacks, and its limits. script/edition generates this file.
+-- Any role with CREATE on the database can run this file, with psql -v ON_ERROR_STOP=1 -f this-file or a migration
+-- tool. The file is one statement, which is executed as a whole or not at all. docs/hosted.md lists the functions that
+-- this edition lacks, and its limits. script/edition generates this file.
 --
 -- No function is SECURITY DEFINER: each function runs with the privileges of its caller. feed_admit(), at the end of
 -- the file, grants the privileges that a role needs.

@@ -43,7 +43,7 @@ BEGIN
         WHERE k.id = view_feed.feed AND s.written_here AND inorder_internal.may_move(caller, k)
           AND (NOT must_read OR is_readable AND (t.written_here OR t.is_generated));
     END IF;
-    -- The time is not later than the snapshot in which rows are searched.
+    -- This time must not be later than the snapshot that is used to look for rows.
     f.asked := CASE current_setting('transaction_isolation') WHEN 'read committed' THEN clock_timestamp()
                                                              ELSE now() END;
     RETURN CASE WHEN f.feed_id IS NOT NULL THEN f END;

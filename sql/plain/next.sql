@@ -11,8 +11,8 @@ BEGIN
 END $$;
 
 -- The index that finds the rows of a table without partitions, if a proof of the table would succeed as it did when the
--- members of a position were stored. The guard is the same, and names the column with the number by the column's place.
--- The order of the rows is not proved here.
+-- members of a position were stored. The guard is the same, and contains the attribute number of the column with the
+-- transaction number. The order of the rows is not proved here.
 CREATE FUNCTION inorder_internal.find_remembered_index(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[]
 ) RETURNS oid

@@ -216,8 +216,8 @@ BEGIN
 END
 ---- await_look: plpgsql VOLATILE keys
 DECLARE
-    -- The clock of SQL may be set back. The wait therefore ends when this clock, or the sum of the sleeps, reaches the
-    -- timeout.
+    -- SQL has no monotonic clock, and clock_timestamp() may be set back. The wait therefore ends when this clock, or
+    -- the sum of the sleeps, reaches the timeout.
     ends timestamptz := clock_timestamp() + seconds * '1 second'::interval;
     slept float8 := 0;
 BEGIN

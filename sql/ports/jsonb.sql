@@ -13,8 +13,8 @@ CREATE FUNCTION inorder_internal.feed_to_jsonb(batch @extschema@.feed_batch) RET
 LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN to_jsonb(batch);
 
--- Convert an object to a position or batch, in the format that this version writes. "nothing" is a null of the result
--- type. A later version will convert objects of lower formats here.
+-- Convert an object to a position or batch, in the format that this version writes. "nothing" is a null value of the
+-- result type. A later version will convert objects of lower formats here.
 CREATE FUNCTION inorder_internal.of_jsonb(nothing anyelement, value jsonb, known_format int) RETURNS anyelement
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -45,8 +45,8 @@ CREATE FUNCTION inorder_internal.count_as_caller(
 ) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- An array with an element for each leaf: true if the leaf has rows of the set of transactions at the same place in
--- "numbers". An element is also true if the set is null, or if the rows cannot be found by an index.
+-- An array with an element for each leaf: true if the leaf has rows of the set of transactions with the same subscript
+-- in "numbers". An element is also true if the set is null, or if the rows cannot be found by an index.
 CREATE FUNCTION inorder_internal.leaves_with(t inorder_internal.feed_table, leaves oid[], numbers int8multirange[])
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'leaves_with_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;

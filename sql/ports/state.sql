@@ -46,7 +46,7 @@ CREATE TABLE inorder_internal.feed_table (
     order_columns name[] NOT NULL CHECK (array_position(order_columns, NULL) IS NULL),
     -- Number that is added to transaction ids, 0 to 281474976710655
     base bigint NOT NULL CHECK (base BETWEEN 0 AND 281474976710655),
-    is_partial boolean NOT NULL,  -- true if the index on the number leaves out rows of number 0
+    is_partial boolean NOT NULL,  -- true if the index on the number leaves out rows with number 0
     -- The condition for the rows of a share, if the description is used to read one share of a table; null in stored
     -- rows
     share_condition text CHECK (share_condition IS NULL),
@@ -150,8 +150,8 @@ CREATE TABLE inorder_internal.worker_batch (
     tried timestamptz,  -- end of the lease with which the last try began
     max_tries int CHECK (max_tries > 0),  -- number of tries after which the batch is dead; null for no limit
     -- Time from which the batch may be given to another worker or, if no worker has it, to any worker; -infinity means
-    -- immediately. If the current time were stored instead, and the clock was set back, the next batch would be given
-    -- out first.
+    -- immediately. The current time is not stored, because after the clock was set back, a later batch would be
+    -- given out before this batch.
     lease_end timestamptz NOT NULL,
     reason text CHECK (char_length(reason) <= 2000),  -- reason given to the last feed_fail_batch()
     failed timestamptz,  -- time of the last feed_fail_batch()

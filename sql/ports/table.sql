@@ -178,7 +178,7 @@ BEGIN
                      AND NOT c.convalidated);
 END $$;
 
--- True if the predicate of an index has the form number <> 0 or number > 0. Rows of number 0 existed before
+-- True if the predicate of an index has the form number <> 0 or number > 0. Rows with number 0 existed before
 -- feed_prepare(). feed_prepare() uses <> 0, because such an index also shows that no number is below 0.
 CREATE FUNCTION inorder_internal.leaves_out_old(index pg_index) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -191,7 +191,7 @@ BEGIN
 END $$;
 
 -- A btree index that finds the rows of a table by a column, or null. If is_partial is true, the index may lack the rows
--- of number 0.
+-- with number 0.
 CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, is_partial boolean)
 RETURNS TABLE (index oid)
 LANGUAGE sql STABLE
@@ -210,8 +210,8 @@ BEGIN ATOMIC
             LIMIT 1);
 END;
 
--- False if an index on all rows begins with the column; true if only an index without the rows of number 0 begins with
--- the column; null if no index begins with the column. feed_enable() stores the result, and each read looks for an
+-- False if an index on all rows begins with the column; true if only an index without the rows with number 0 begins
+-- with the column; null if no index begins with the column. feed_enable() stores the result, and each read looks for an
 -- index of that kind.
 CREATE FUNCTION inorder_internal.has_partial_index(relation regclass, key_attnum smallint) RETURNS boolean
 LANGUAGE sql STABLE
@@ -420,7 +420,7 @@ RETURNS bigint
 LANGUAGE sql STABLE
 -- One transaction may change a row several times, and each version of the row has a different place. VACUUM FULL moves
 -- rows, and creates a new file for the catalog. A frozen row keeps its transaction id, which appears to be in the
--- future after two billion transactions; the range of ages below excludes such ids.
+-- future after two billion transactions; the lower bound of age() excludes such ids.
 RETURN CASE WHEN is_placed OR age(writer) BETWEEN -16777216 AND 0
             THEN ((hashtext(concat(place, pg_relation_filenode(catalog))) & 1048575) + 1048576)::bigint << 32
             ELSE 0::bigint END | writer::text::bigint;
@@ -580,8 +580,8 @@ BEGIN
 END $$;
 
 -- Error if a description is outdated: the newest snapshot sees another description of the table. In REPEATABLE READ and
--- SERIALIZABLE no newer snapshot is available. If a trigger of inorder was changed after the snapshot, the table may
--- have been rebased or enabled again.
+-- SERIALIZABLE no newer snapshot is available. If a trigger of inorder was changed after the snapshot was taken, the
+-- table may have been rebased or enabled again.
 CREATE FUNCTION inorder_internal.refuse_outdated(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
