@@ -15,7 +15,7 @@ COMPLETE, INCOMPLETE = (
         [cell.strip() for cell in line.strip("|").split(" | ")]
         for line in re.findall(r"^\| \[.*$", section, re.MULTILINE)
     ]
-    for section in PAGE.read_text().split("## What is not supported by all four?")
+    for section in PAGE.read_text().split("## Which promises lack one of the four?")
 )
 ROWS = [*COMPLETE, *INCOMPLETE]
 # The pages of feeds, changes and counts, and the forms that promises have on them: paragraphs, and items of lists.
