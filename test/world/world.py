@@ -23,7 +23,7 @@ def targets_of(tables: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
 
 @dataclass
 class Prepared:
-    """A transaction that waits for its second phase."""
+    """A prepared transaction, which waits for COMMIT PREPARED or ROLLBACK PREPARED."""
 
     gid: str
     rows: Rows
@@ -46,7 +46,7 @@ class World:
     released: threading.Event = field(default_factory=threading.Event)  # the transaction held open has committed
     broken: threading.Event = field(default_factory=threading.Event)  # there was a problem
     problems: list[str] = field(default_factory=list)
-    # Targets for rows of the partitioned tables: the relation to name, and the region.
+    # Targets of inserts into partitioned tables: the table or partition in the statement, and the region of the row.
     targets: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: targets_of(TABLES))
     prepared: list[Prepared] = field(default_factory=list)
     lanes_prepared: dict[str, Rows] = field(default_factory=dict)  # all prepared transactions so far, by gid

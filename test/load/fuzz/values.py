@@ -1,4 +1,4 @@
-"""Values of every type that a function of the extension takes, as text of SQL."""
+"""Random SQL expressions for arguments of every type that the extension's functions have."""
 
 import random
 from collections.abc import Callable
@@ -120,7 +120,7 @@ class Values:
         self.look_elsewhere()
 
     def look_elsewhere(self) -> None:
-        """Choose another table for the next call, mostly a table of mallory."""
+        """Choose the table that the next call is about, in most cases one of mallory."""
         self.focus = self.own(self.rng) if self.rng.random() < 0.85 else self.rng.choice(self.tables)
 
     def own(self, rng: random.Random) -> Relation:
@@ -195,7 +195,7 @@ class Values:
         return f"{quote(text % names if '%(' in text else text)}::text"
 
     def regclass(self) -> str:
-        """Mostly the table of the call; sometimes another object, or an OID of no object."""
+        """In most cases the chosen table; sometimes another table, another kind of object, or an unused OID."""
         chance = self.rng.random()
         if chance < 0.7:
             return f"{quote(self.focus.name)}::regclass"

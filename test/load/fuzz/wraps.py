@@ -1,4 +1,4 @@
-"""The ways to make a call: plain or within a query, in a block that catches errors, by a cursor, prepared."""
+"""Statements that call a function: alone, within a query, in a block that catches errors, by a cursor, or prepared."""
 
 import random
 

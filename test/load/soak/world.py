@@ -1,6 +1,6 @@
-"""State that pieces of a soak share, in a folder: the server's data, the ledger, the readers' rows, the samples.
+"""A folder with the state that continues from piece to piece of a soak: server, ledger, readers' rows and samples.
 
-Tokens are stored in files, 8 bytes each. The memory is therefore bounded, and all tokens can be compared after each
+Tokens are stored in files, 8 bytes each. Memory use is therefore bounded, and all tokens can be compared after each
 piece.
 """
 
@@ -48,7 +48,7 @@ def put(path: Path, tokens: Sequence[int], place: int | None = None) -> int:
 
 
 class KeptLedger(Ledger):
-    """The ledger of the stress test, in files. The ledger also limits the rate of writers, and measures delays."""
+    """The ledger of the stress test, stored in files. It also limits the rate of writers, and measures delays."""
 
     def __init__(self, folder: Path, rate: float) -> None:
         super().__init__()
