@@ -39,7 +39,7 @@ SELECT count(*), count(DISTINCT name) FROM uuid_v7_partition_bounds('2026-10-20'
 SELECT count(*), count(DISTINCT name), min(name) FROM uuid_v7_partition_bounds('2026-10-20', '2026-10-30', '1 day');
 DROP TABLE k, events;
 
--- An existing min() of the user is not replaced.
+-- A user's own min() is not replaced.
 SET client_min_messages = warning;
 CREATE SCHEMA other;
 SET search_path = other;

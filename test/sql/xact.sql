@@ -89,8 +89,8 @@ COMMIT;
 SELECT count(*) FILTER (WHERE id <= before) AS not_greater, count(DISTINCT uuid_xact_id(id)) AS transactions,
        count(*) FILTER (WHERE substr(id::text, 15, 1) <> '8' OR substr(id::text, 20, 1) !~ '[89ab]') AS wrong_layout
 FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before FROM made) AS pairs;
--- The steps between keys are pseudo-random, below 2^43 = 2048 * 2^32. One of 40,000 runs has two equal steps, and less
--- than one of 10^9 runs has more; the mean is within 7 standard deviations.
+-- The steps between keys are pseudo-random, below 2^43 = 2048 * 2^32. One of 40,000 runs has a pair of equal steps, and
+-- less than one of 10^9 runs has more pairs. The limits of the mean are 7 standard deviations away.
 CREATE FUNCTION tail(id uuid) RETURNS numeric LANGUAGE sql AS $$
     SELECT ('x' || lpad(substr(h, 14, 3), 16, '0'))::bit(64)::bigint::numeric * 2::numeric ^ 62
          + mod(('x' || substr(h, 17))::bit(64)::bigint::numeric + 2::numeric ^ 64, 2::numeric ^ 62)
@@ -101,8 +101,8 @@ SELECT count(step) - count(DISTINCT step) <= 1 AS differ, min(step) >= 1 AS at_l
 FROM (SELECT tail(id) - lag(tail(id)) OVER (ORDER BY n) AS step FROM made WHERE n <= 20000) AS steps;
 DROP TABLE made;
 
--- The first key of a transaction does not show the first key of the next. The chance that ten transactions are in
--- ascending order is 1 in 10!, or 3,628,800.
+-- The first key of a transaction does not predict the first key of the next transaction. The chance that ten
+-- transactions are in ascending order is 1 in 10! = 3,628,800.
 SELECT count(DISTINCT tail(id)), bool_and(tail(id) > before) AS ascending
 FROM (SELECT id, lag(tail(id)) OVER (ORDER BY number) AS before FROM t WHERE step LIKE 'procedure%') AS pairs;
 
