@@ -1,4 +1,4 @@
-"""The bulk experiment: the order of its steps, its tables beside those of study P1, and its steps on a server."""
+"""The bulk experiment: the order of its steps, its comparison with study P1, and its steps on a server."""
 
 from functools import partial
 from typing import Any

@@ -107,7 +107,7 @@ def test_each_order_exists_once(lengths: tuple[int, ...]) -> None:
 
 
 def test_equal_transactions_are_not_exchanged() -> None:
-    """A schedule in which equal transactions are exchanged would find the same faults."""
+    """Schedules that differ only by an exchange of identical transactions find the same faults, so one is enough."""
     schedules = list(Case("three", (SHORT, SHORT, SHORT), 1).schedules())
     swapped = {
         tuple((step.session.translate(str.maketrans("AB", "BA")), step.words) for step in schedule)
@@ -162,7 +162,7 @@ def test_each_case_names_the_rows_that_it_endangers() -> None:
 
 
 def test_a_parameter_has_the_type_of_its_column(target: Target) -> None:
-    """The query subtracts an interval from the value, so the value must have its type."""
+    """The query subtracts an interval from the parameter: that fails unless the parameter is a timestamp."""
     way = Way("typed", "typed", "SELECT id, created_at FROM events WHERE created_at > :created_at - interval '1 s'",
               start={"created_at": "-infinity"})  # fmt: skip
     with closing(Arena(target, way)) as arena, arena.table(NAMED["overlap"]):

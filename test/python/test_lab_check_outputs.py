@@ -45,7 +45,7 @@ def test_the_schema_beside_the_page_is_that_of_the_tool() -> None:
 
 
 def test_a_poll_of_the_first_version_keeps_its_fields() -> None:
-    """Other fields would break programs that others have written for this version."""
+    """Changed fields would break readers that were written for the first version of the protocol."""
     request = json.loads(protocol.ENCODER.encode(protocol.Poll("2001-01-01 00:00:04+00", 17)))
     assert request == {"now": "2001-01-01 00:00:04+00", "last": 17, "version": 1}
     answers = [protocol.DECODER.decode(line) for line in (b"18", b'"k"', b'{"last": [1]}', b"{}")]
@@ -151,7 +151,7 @@ def test_a_finding_points_to_the_file_of_the_reader(tmp_path: Path, monkeypatch:
 
 
 def test_a_record_changes_with_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The record does not change with the description of the reader."""
+    """The hash depends on the program, but not on the reader's title or notes."""
     monkeypatch.chdir(tmp_path)
     Path("reader.py").write_text("1")
     program = Way("p", "p", program="python3 reader.py")
@@ -209,7 +209,7 @@ def test_a_function_is_checked_in_pytest(server: Installation, tmp_path: Path) -
         "-p",
         "no:cacheprovider",
     ]
-    # The same compiler options let this process use the objects that this run has compiled.
+    # With the same compiler options, the objects that the test run has compiled are used again.
     options = {name: value for name, value in os.environ.items() if name == "COPT"}
     environment = options | {"PG_CONFIG": str(server.bindir / "pg_config"), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

@@ -80,8 +80,9 @@ def test_readers_on_the_users_server_have_the_same_faults(shop: str, tmp_path: P
     require_untouched(shop)
 
 
-# A reader in the shell. The unqualified name of a function leads to the extension, and the name events to the table of
-# the check. The program is started for each schedule, and starting Python with psycopg would take a fifth of a second.
+# A reader in the shell. Unqualified names must work: uuid_xact_nextval is found in the schema of the extension, and
+# events is the table of the check. The program is started for each schedule, and starting Python with psycopg would
+# take a fifth of a second.
 PROGRAM = """
 while read -r line; do
     "$0" -XqAt -c "WITH asked AS (SELECT coalesce(nullif('$line'::jsonb -> 'last', 'null'), '[]') AS seen
@@ -105,7 +106,7 @@ WRONG = {
 def test_a_wrong_setup_leads_to_no_table_of_the_users(
     shop: str, tmp_path: Path, server: Installation, name: str
 ) -> None:
-    """The search_path of the check leads to the user's tables, which a wrong setup must neither drop nor write into."""
+    """The user's tables are in the search_path of the check, but a wrong setup must neither drop nor change them."""
     setup, says = WRONG[name]
     (tmp_path / "ways.toml").write_text(f'[wrong]\n{setup}\npoll = "SELECT id FROM events"\n')
     done = inorder("lab", "check", "--ways", "ways.toml", "--dsn", shop, *SHORT, folder=tmp_path, server=server)

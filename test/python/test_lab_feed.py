@@ -73,7 +73,7 @@ def test_amounts_are_as_requested_if_the_table_is_large_enough() -> None:
     small = FeedPlan(rows=10_000)
     assert all(p.written["write_batch"] % BATCH_ROWS == 0 for p in (small, plan))
     assert min(*small.written.values(), small.read_rows, small.new_rows, small.queried["count_few"]) > 0
-    # Every call of the step "piece", including the call that warms up, must find as many rows as a piece has.
+    # Every query of the step "piece", including the warm-up, must find a full piece of rows.
     assert all((QUERIES["piece"].calls + 1) * p.queried["piece"] <= p.rows for p in (small, plan))
 
 
@@ -94,7 +94,7 @@ def made_up(rounds: int = 6) -> Result:
 
 
 def shown(result: Result, name: str) -> dict[tuple[str, ...], list[str]]:
-    """The cells of a section, by the kind, or by step and form."""
+    """The cells of a section: by step and form in the section "queries", by kind in all other sections."""
     (section,) = (candidate for candidate in FeedExperiment.sections(result) if candidate.name == name)
     return {key_of(section, row): row[4 if name == "queries" else 2 :] for row in section.shown()}
 

@@ -149,7 +149,7 @@ def test_keys_are_drawn_from_all_rows_or_from_the_newest_rows(
 ) -> None:  # fmt: skip
     """Limits for the number of keys, of all rows and of the newest rows.
 
-    The newest rows are a part of all, such as a tenth.
+    The newest rows are one tenth or one hundredth of all rows.
     """
     monkeypatch.setattr("inorder.lab.experiments.like.copy.MOST_KEYS", 600)
     with OwnServer(users.dsn, server) as own_server:
@@ -306,7 +306,7 @@ def test_the_planner_runs_no_code_of_an_owner(shop: str) -> None:
 def test_another_role_cannot_replace_the_table_by_a_rename(shop: str) -> None:
     """The schema belongs to another role.
 
-    This role could rename the schema between the check and the read, so that the name leads to another table.
+    The role could rename the schema between the check and the read, so that the name resolves to another table.
     """
     with connect(shop) as session:
         session.execute(OTHERS.encode())
@@ -412,7 +412,7 @@ INSERT INTO lies VALUES (gen_random_uuid(), 1);
 
 @pytest.mark.server
 def test_a_superuser_measures_no_like_table_on_the_users_own_server(shop: str, users: Cluster) -> None:
-    """The superuser would run statements that contain answers of the server that has the table."""
+    """The superuser would run statements with definitions from the server that has the table."""
     with OwnServer(users.dsn, None) as own_server, pytest.raises(InputError, match='--dsn: "postgres" may read files'):
         LikeExperiment.adapt(PLAN, own_server.capabilities)
 

@@ -1,4 +1,4 @@
-"""The mixed experiment: the order of its steps, growth, sections without some figures, and a small run."""
+"""The mixed experiment: the order of its steps, growth, sections with missing figures, and a small run."""
 
 import pytest
 from inorder.commands.catalogue import report_of

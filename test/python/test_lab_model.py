@@ -37,7 +37,7 @@ TOLERANCE = 15  # maximum difference in percent
 
 
 def simulated_fill(inserts: int, block: int, capacity: int) -> float:
-    """The fill of the leaf pages of a simulated B-tree after this number of inserts, as a fraction.
+    """The leaf density of a simulated B-tree after this number of inserts, as a fraction.
 
     ``block`` is the number of inserts in each block of keys (0: random keys). The last page is split at 90 %, all other
     pages in the middle.
@@ -176,7 +176,7 @@ def test_a_file_without_the_rows_before_has_no_comparison() -> None:
 
 
 def test_a_measurement_with_a_checkpoint_within_is_not_compared() -> None:
-    """The server has counted a checkpoint that the small amount of WAL would not show."""
+    """The server has counted a checkpoint, although the amount of WAL is too small for one."""
     result = a_result(images=1.0)
     assert compared(result)
     for run in result.runs:

@@ -128,7 +128,7 @@ def test_a_run_has_a_page_if_another_page_cites_it() -> None:
 
 
 def test_a_run_is_repeated_by_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command is for a machine with as many cores, because the default number of threads depends on the cores."""
+    """The machine must have the same number of cores, because the default number of threads depends on it."""
     for name, result in RESULT.items():
         monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=result.machine["cores"]: range(cores))
         _, _, _, experiment, *words = shlex.split(command(result))

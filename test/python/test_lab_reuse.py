@@ -1,4 +1,4 @@
-"""The reuse experiment: its plan and order, its sections without some figures, and a small run from start to end."""
+"""The reuse experiment: its plan and order, its sections with missing figures, and a small run from start to end."""
 
 import pytest
 from inorder.commands.catalogue import report_of
@@ -52,7 +52,7 @@ def test_cells_without_a_measurement_are_empty() -> None:
     result.runs[0].metrics["index_bytes"] /= 2
     assert ReuseExperiment.verdicts(result)[0].answer == "With some keys"
     result.runs[0].metrics["index_bytes"] *= 2
-    # The line of a kind that wraps is dashed, in the colour of the kind if the kind has a colour.
+    # The line of a sequence that does not wrap is dashed, in the colour of the sequence that wraps.
     (chart,) = section.charts
     assert chart.svg().count('stroke-dasharray="6,4"') == 1 and ">sequence, no wrap<" in chart.svg()
     assert "bigint" not in chart.svg()

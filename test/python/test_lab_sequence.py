@@ -1,4 +1,4 @@
-"""The sequence experiment: its turns, its tables beside those of study P2, and the statement of its verdict."""
+"""The sequence experiment: its turns, its comparison with study P2, and its verdict."""
 
 import os
 from dataclasses import replace
