@@ -64,7 +64,7 @@ def take(connection: Connection, feed: str, rows: int | None = None) -> tuple[in
 
 
 def bare(position: str) -> str:
-    """A position or a batch without the server that it comes from."""
+    """A position or a batch without its origin, the server that produced it."""
     return json.dumps(json.loads(position) | {"origin": None})
 
 
@@ -147,9 +147,9 @@ def given(connection: Connection, feed: str, worker: str, rows: int = 2) -> tupl
 
 @pytest.mark.parametrize("shares", [None, 2])
 def test_workers_across_a_promotion(pair: Pair, shares: int | None) -> None:
-    """A worker's batch stays if the standby knows it.
+    """A worker keeps its batch if the batch was replicated to the standby.
 
-    The rows of other batches come again in batches with new numbers.
+    The rows of all other batches are delivered again, in batches with new numbers.
     """
     divided = "" if shares is None else f", partition_by => 'n', shares => {shares}"
     pair.old.execute("ALTER TABLE events ALTER n SET NOT NULL")
@@ -157,8 +157,8 @@ def test_workers_across_a_promotion(pair: Pair, shares: int | None) -> None:
     insert(pair.old, *range(1, 9))
     batches = {worker: given(pair.old, "w", worker) for worker in ("a", "b")}
     pair.cut_off()
-    # The standby does not receive these changes: one batch is finished, one is returned and finished by another worker,
-    # and two are new.
+    # These changes are not replicated to the standby: the first batch is finished, the second is returned and then
+    # finished by another worker, and two batches are new.
     assert value(pair.old, DONE, "w", *batches["a"][:2]) is True
     pair.old.execute("SELECT feed_fail_batch('w', %s, %s, 'no')", batches["b"][:2])
     returned = given(pair.old, "w", "c")
@@ -171,7 +171,7 @@ def test_workers_across_a_promotion(pair: Pair, shares: int | None) -> None:
     for number, token, _ in [*lost, returned]:
         with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
             pair.new.execute(DONE.encode(), ["w", number, token])
-    # A worker that asks under its former name gets its batch at once, with the same rows.
+    # A worker that polls under the same name gets its batch at once, with the same rows.
     batch = given(pair.new, "w", "a")
     assert batch[0] == batches["a"][0] and batch[2] == batches["a"][2] and batch[1] != batches["a"][1]
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):

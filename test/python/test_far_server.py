@@ -1,4 +1,4 @@
-"""A server that has vanished silently: the tool notices that, and a run that follows continues by itself."""
+"""A server that vanishes without closing its connections: the tool notices that, and --follow reconnects by itself."""
 
 import subprocess
 import sys

@@ -24,15 +24,15 @@ NEXT = "SELECT number, token FROM feed_take_batch('mailer', %s, %s)"
 FINISH = "SELECT feed_finish_batch('mailer', %s, %s)"
 ROWS = "SELECT array_agg(body ORDER BY id) FROM feed_batch_rows('mailer', %s, null::events)"
 
-# Calls whose result is used outside the database, such as the number of a batch, or the end of its lease; each with a
-# statement to run before.
+# Calls whose result (the number of a batch, or the end of its lease) is used outside the database, and the statement
+# to run before each call.
 HANDED_OUT = {
     "feed_take_batch('one', 'w', 1)": "",
     "feed_take_batch('two', 'w', 1)": "SELECT feed_take_batch('two', 'w', 1)",
     "feed_renew_batch('three', 1, current_setting('my.token')::bigint)":
         "SELECT set_config('my.token', token::text, false) FROM feed_take_batch('three', 'w', 1)",
 }  # fmt: skip
-# Functions for a reader that keeps its position: such a reader relies on the rows that were delivered before.
+# Functions for a reader that stores its position outside the database, with the rows that it has received.
 READ = ("reader_start('events')", "reader_next_batch('events', reader_start('events', 'beginning'), 1)")
 FUNCTIONS = {"plain": "", "async": "SET synchronous_commit = off", "sync": "SET synchronous_commit = on"}
 # For each case: statements before the call, the function that makes the call (see FUNCTIONS), and statements after the
@@ -64,7 +64,7 @@ def take(connection: Connection, worker: str, rows: int | None = None) -> tuple[
 
 
 def let_die(connection: Connection, worker: str, rows: int | None = None) -> int:
-    """Let a batch of a worker fail so that it is dead; returns its number."""
+    """Take a batch and fail it on its only try, so that it becomes dead; returns its number."""
     statement = """SELECT b.number, feed_fail_batch('mailer', b.number, b.token, 'body 7')
                    FROM feed_take_batch('mailer', %s, %s, max_tries => 1) AS b"""
     number, is_dead = one_row(connection, statement, [worker, rows])
@@ -232,7 +232,7 @@ def make_callers(connection: Connection, statements: str) -> None:
 def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) -> None:
     """The commit flushes the batch, whatever synchronous_commit is.
 
-    Otherwise the number of the batch could come again with other rows.
+    Otherwise a crash could lose the batch, and its number could be used again for a batch with other rows.
     """
     fresh.execute("INSERT INTO events (n) SELECT generate_series(1, 5)")
     for name in ("one", "two", "three"):
@@ -251,7 +251,7 @@ def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) ->
 
 @pytest.mark.editions
 def test_a_batch_that_is_handed_out_is_flushed_once(fresh: Connection) -> None:
-    """The commit flushes the batch and the batch's transactions, unless the server has flushed both before."""
+    """The commit flushes the batch and the batch's transactions, unless both have already been flushed."""
     before = []
     fresh.execute("SELECT feed_create('one', 'events')")
     with connect(fresh.info.dsn) as writer:

@@ -1,4 +1,4 @@
-"""feed_read, called in the ways in which drivers and programs fetch rows: they get all rows, or an error and no row."""
+"""feed_read() in every way in which drivers and programs fetch rows: it returns all rows, or an error and no row."""
 
 import subprocess
 from collections.abc import Iterator

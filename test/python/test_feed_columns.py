@@ -179,7 +179,7 @@ def test_another_sequence_loses_no_row(fresh: Connection, start: str) -> None:
 
 
 def test_a_change_of_the_sequence_by_another_session_is_noticed(fresh: Connection, other: Connection) -> None:
-    """The session remembers its check of the column, but does not lock the sequence."""
+    """The session caches the result of its check of the column, but does not lock the sequence."""
     make_ordered(fresh)
     read = "SELECT n FROM feed_read('z', null::t, 2)"
     run(fresh, read, "BEGIN", read, read)
@@ -191,7 +191,7 @@ def test_a_change_of_the_sequence_by_another_session_is_noticed(fresh: Connectio
 
 
 def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
-    """The position after a batch has the key of the last row, by the present columns of the table."""
+    """The position after a batch contains the key of the last row, which has only the columns that still exist."""
     fresh.execute(WITH_DROPPED_COLUMNS.encode())
     for first in (0, 20):
         values = f"SELECT '2020-06-20'::date + g, g + 0.10, g FROM generate_series({first}, {first + 19}) AS g"
@@ -209,7 +209,7 @@ def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("last_key", ["NULL", "'{}'", "'{1}'"])
 def test_a_position_inside_a_transaction_needs_a_key(fresh: Connection, last_key: str) -> None:
-    """Only a reader can have made such a position.
+    """Positions that the extension makes inside a transaction always have a key: this one was made by the reader.
 
     The error about the key comes before the error about unknown members.
     """
@@ -220,8 +220,8 @@ def test_a_position_inside_a_transaction_needs_a_key(fresh: Connection, last_key
         run(fresh, f"SELECT reader_next_batch('t', {place})")
 
 
-# Defaults, each with the base of its numbers. The base is None for a default that is not a call with a constant, even
-# if this default would return a number.
+# Defaults of a column, and the base that the extension reads from each. The base is None if the default is not a call
+# of xact_id() with a constant, even if the default would return a number.
 BASES = {
     "xact_id()": 0, "xact_id(5)": 5, "(xact_id('5'))": 5, "xact_id(base => 5000000000)": 5000000000,
     "xact_id(281474976710655)": 281474976710655, "xact_id(-5)": None, "xact_id(smallint '5')": None,

@@ -24,7 +24,7 @@ from world.sql import run, value
 pytestmark = pytest.mark.server
 
 READERS = ("postgres", "alice", "bob")
-# The role that inserts state: the owner of the database. In the SQL edition every role may insert state of its own
+# The role that inserts state: the owner of the database. In the SQL edition every role may insert state for its own
 # tables and feeds.
 IS_SQL = TESTED == "sql"
 OWNER = "mallory" if IS_SQL else "alice"
@@ -39,7 +39,7 @@ def literal(text: str) -> str:
     return sql.Literal(text).as_string()
 
 
-# Text that attacks, or is a syntax error, if inorder does not quote it.
+# Text that runs an attack, or causes a syntax error, if inorder does not quote it.
 ODD = 'o\'d\\ "d" %I.%s\n); SELECT evil.attack(); --'
 EVIL = name("evil", ODD)
 
@@ -106,8 +106,8 @@ GRANT SELECT ON alice.t, alice.bare TO bob;
 SYSTEM = "(SELECT system_identifier::text FROM pg_control_system())"  # the state has OIDs of this server
 COLUMNS_OF_A_FEED = "id, name, owner, owner_name, system, movers, relation, shared_by"
 
-# Inserted state is marked, and is not used before the owner of the table accepts it. These statements let inserted
-# state count as state that the extension has written: the tests need no other protection from mallory.
+# Inserted state is marked, and is not used before the owner of the table accepts it. These statements turn
+# that protection off, so that the tests show whether the state is safe without it.
 TRUSTED = "ALTER TABLE inorder_internal.{} ALTER written_here DROP EXPRESSION, ALTER written_here SET DEFAULT true"
 
 # Relations that feed_enable() would refuse.
@@ -221,7 +221,7 @@ GIVE_ROWS = 9  # number of these calls that return rows or the number of rows
 def forge(
     state: State, relation: str, description: str, position: str, pending: str, owner: str, shares: str = "NULL"
 ) -> bool:
-    """Insert rows as a restore would; true if the constraints of the state accept them."""
+    """Insert rows as a restore would. Returns true if the constraints of the state tables accept the rows."""
     oid, role = f"{literal(relation)}::regclass", f"'{owner}'::regrole, '{owner}', {SYSTEM}"
     movers = ", ".join(f"ROW('{role}'::regrole, '{role}')" for role in ("bob", "mallory"))
     movers = f"ARRAY[ROW(0, '\"'), NULL, {movers}]::inorder_internal.role_ref[]"
@@ -256,9 +256,9 @@ def is_attacked(state: State) -> bool:
 
 
 def attempt(state: State, user: str, call: str) -> list[tuple[object, ...]]:
-    """The rows of a call, which must not run an attack; empty if the call fails.
+    """Make a call, which must not run an attack; returns its rows, or no rows if the call fails.
 
-    Wrong syntax does not count as a failure.
+    The call must not fail with a syntax error.
     """
     session, rows = state.sessions[user], []
     try:
@@ -273,7 +273,7 @@ def attempt(state: State, user: str, call: str) -> list[tuple[object, ...]]:
 
 
 def check_others(state: State, victim: str) -> None:
-    """Other feeds still work: who may see the feed of alice sees it in the view, and alice reads her table."""
+    """Other feeds still work: alice's feed is in the view for every role that may see it, and alice reads her table."""
     for user, session in state.sessions.items():
         if user == "monitor" and IS_SQL:
             continue
@@ -303,7 +303,7 @@ def test_the_calls_work_without_forged_state(state: State) -> None:
     assert refused == of_no_feed, "these two fail while there is a feed; all other calls succeed"
 
 
-# Tables for each way of reading, with very unusual names. One name is that of a variable of PL/pgSQL.
+# Tables for each way of reading, with very unusual names. One is the name of a PL/pgSQL variable.
 ODD_TABLES = {
     "a uuid": ("{k} uuid PRIMARY KEY DEFAULT uuid_xact_nextval()",),
     "a number": ("{k} bigint DEFAULT xact_id(), PRIMARY KEY ({p}, {n}, relation)", "CREATE INDEX ON {t} ({k})"),
@@ -383,7 +383,7 @@ def test_the_forged_state_of_a_table_gives_no_rows(state: State, relation: str) 
             continue
         forged += 1
         user = ("postgres", "bob" if IS_SQL else owner)[number % 2]
-        # The short run tries a third of the calls. Each call is tried on some relation, and on some description.
+        # The short run tries a third of the calls for each relation and description, so that no call is left out.
         for place, call in list(enumerate(calls(relation, owner)))[number % 3 :: 1 if LONG_RUN else 3]:
             rows = attempt(state, user, call)
             if place <= GIVE_ROWS:

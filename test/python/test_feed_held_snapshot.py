@@ -30,12 +30,12 @@ HELD = "INSERT INTO t DEFAULT VALUES; SELECT feed_take_batch('f', 'other', lease
 
 
 def all_pages(connection: psycopg.Connection[Any], look: str, rows: int) -> list[int]:
-    """The pages that a statement touches with this number of new rows, and the pages that each view touches."""
+    """The number of pages that the statement reads if there are ``rows`` new rows, and the number for each view."""
     return [pages(connection, look, rows), *(pages(connection, view, 0) for view in VIEWS)]
 
 
 def pages(connection: psycopg.Connection[Any], look: str, rows: int) -> int:
-    """The pages that a statement touches when it is executed a second time, with this number of new rows."""
+    """The number of pages that the statement reads in its second execution, if there are ``rows`` new rows."""
     insert = f"INSERT INTO t SELECT FROM generate_series(1, {rows})"
     run(connection, insert, look, insert)
     return explained(connection, look)
@@ -60,15 +60,15 @@ def test_a_poll_touches_as_many_pages_as_before(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         f"SELECT feed_create('f', 't'{options}); {before}",
     )  # fmt: skip
-    # This VACUUM stands for autovacuum. Statistics of so small a table suggest a sequential scan, which this session
-    # could keep in its plans.
+    # This VACUUM stands for autovacuum. With the statistics of a small table the planner may choose a sequential scan,
+    # which cached plans of this session could keep.
     run(fresh, f"VACUUM (ANALYZE) {STATE}")
     fresh.execute(MOVE.format(batches=50, step=step).encode())
     at_first = all_pages(fresh, look, rows)
     run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM t")
     fresh.execute(MOVE.format(batches=BATCHES, step=step).encode())
     assert [now for now, was in zip(all_pages(fresh, look, rows), at_first, strict=True) if now > 2 * was] == []
-    # A few rows are in many pages: with statistics, a bitmap scan of all versions would seem cheaper.
+    # The table now has few rows in many pages: with these statistics, a bitmap scan of all versions would seem cheaper.
     run(fresh, f"VACUUM (ANALYZE) {STATE}")
     fresh.execute(MOVE.format(batches=20, step=step).encode())
     assert [now for now, was in zip(all_pages(fresh, look, rows), at_first, strict=True) if now > 2 * was] == []

@@ -35,8 +35,8 @@ MAKE = """
     RESET SESSION AUTHORIZATION; SELECT feed_create('g', 's.other');
     SELECT feed_create('f', 's.parts'), feed_grant('f', 'reader')"""
 FOR_READER = ", owner => 'reader'"
-# Statements of another session. The next poll of a feed by the role then finds the given number of rows, or fails with
-# the SQLSTATE.
+# For each change: the role whose feed is polled, the statement that another session runs, and the result of the next
+# poll: the number of rows (None: no row), or the SQLSTATE of the error.
 CHANGES = [
     ("reader", "INSERT INTO s.t DEFAULT VALUES", 1),
     ("reader", "SELECT pg_current_xact_id()", None),
@@ -134,7 +134,7 @@ def test_changes_that_an_idle_log_lacks_are_noticed(reader: Connection, fresh: C
 
 @pytest.mark.parametrize("role", ["ALTER ROLE reader {}SUPERUSER", "ALTER TABLE s.parts OWNER TO {}reader"])
 def test_a_role_that_may_no_longer_move_a_feed_is_refused(reader: Connection, fresh: Connection, role: str) -> None:
-    """The role stops being a superuser, or the owner of the table, which everybody may read."""
+    """The role may still read the table, but is no longer a superuser or the owner of the table."""
     run(fresh, "CREATE ROLE noreader", "GRANT SELECT ON s.parts TO PUBLIC", "SELECT feed_revoke('f', 'reader')")
     run(fresh, role.format(""))
     settle(reader, fresh, "postgres")
@@ -289,7 +289,7 @@ def test_an_idle_count_is_not_repeated(reader: Connection, fresh: Connection) ->
 
 
 PAGES = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT (feed_take_batch('load', 'w')).number"
-# The rows are wide: a few rows fill enough pages to make a look expensive.
+# The rows are wide, so that even a few rows fill enough pages to make a search for new rows expensive.
 LOADS = {
     "keys": "CREATE TABLE load (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, pad char(200) DEFAULT '')",
     "numbers": "CREATE TABLE load (n int, xact bigint NOT NULL DEFAULT xact_id(), pad char(200) DEFAULT '')",

@@ -1,4 +1,4 @@
-"""Rows are read by cached plans. Such plans notice changes of a table, of its name, and of the reader's rights."""
+"""Sessions cache the plans that read rows. A plan is replaced if the table, its name or the reader's rights change."""
 
 from collections.abc import Iterator
 
@@ -112,7 +112,7 @@ CALLS = {
 
 @pytest.fixture
 def role(fresh: Connection, reader: Connection) -> Iterator[Connection]:
-    """The session of the reader, now as another role. The role has read once by each call before."""
+    """The reader's session under another role, which has already used each call, so that its plans are cached."""
     with roles(fresh, "kept_reader"):
         run(fresh, "GRANT SELECT ON kept TO kept_reader", "SELECT exact_count_start('kept')")
         run(reader, "SET ROLE kept_reader", "SELECT feed_create('mine', 'kept'), feed_create('out', 'kept')")

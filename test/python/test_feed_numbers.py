@@ -33,7 +33,7 @@ def batch(connection: Connection, feed: str = "z") -> int:
 
 @pytest.fixture
 def used(fresh: Connection) -> Connection:
-    """A database in which numbers begin as after an installation. In other tests they begin with 1."""
+    """A database in which numbers begin at the clock, as after an installation. In other tests they begin with 1."""
     run(fresh, *FROM_CLOCK, PLAIN, "SELECT feed_create('z', 't', 'now')")
     return fresh
 
@@ -85,7 +85,7 @@ def test_numbers_grow_if_the_role_is_created_again(used: Connection) -> None:
 
 
 def elsewhere(connection: Connection, ahead: int) -> int:
-    """Make the last batch of a feed look like that of a server whose clock was ahead; returns the batch's number."""
+    """Store a last batch number as if it came from a server whose clock was ahead; returns this number."""
     last = now() + ahead
     run(connection, f"UPDATE inorder_internal.feed_state SET batch = {last}, batch_origin = '1/1'")
     return last
@@ -94,7 +94,7 @@ def elsewhere(connection: Connection, ahead: int) -> int:
 def test_numbers_grow_if_the_clock_is_behind_that_of_the_former_server(used: Connection) -> None:
     """The clock of the other server was ahead by a day.
 
-    Numbers of this server must be higher than the numbers given there.
+    Numbers of this server must be higher than the numbers of the other server.
     """
     last = elsewhere(used, 86_400_000_000)
     assert batch(used) == last + JUMP
@@ -136,7 +136,7 @@ def test_unfinished_batches_keep_their_numbers(used: Connection) -> None:
 
 @pytest.mark.parametrize("form", ["plain", "custom"])
 def test_numbers_grow_after_a_restore(cluster: Cluster, used: Connection, tmp_path: Path, form: str) -> None:
-    """Since the dump, the other database has returned batches that are unknown here: new numbers are higher."""
+    """The dumped database may return further batches after the dump: new numbers must be higher than theirs."""
     last = batch(used)
     with copied(cluster, used.info.dbname, cluster, "numbers_copy", form, tmp_path) as restored:
         run(restored, "SELECT feed_rebase('t')")

@@ -1,7 +1,4 @@
-"""Some answers allow the caller to drop something.
-
-Such an answer is refused if the snapshot may not show the newest rows and feeds.
-"""
+"""Functions that report what the caller may drop fail if their snapshot may not show the newest rows and feeds."""
 
 import pytest
 from inorder.connection.database import Connection, connect
@@ -17,7 +14,7 @@ PARTS = (
     "INSERT INTO t SELECT uuid_xact_nextval(), 1 FROM generate_series(1, 20)",
     "SELECT count(*) FROM feed_read('f', null::t)",
 )  # fmt: skip
-# Functions whose answers allow the caller to drop rows or the guard.
+# Functions whose results tell the caller that rows, a partition or the guard may be dropped.
 PERMITS = ("SELECT feed_passed('t')", "SELECT feed_passed_partitions('t')", "SELECT feed_disable('t')")
 DROPS = "SELECT count(*) FROM feed_passed_partitions('t') AS p WHERE p = 't_1'::regclass"
 OLDER = "25001"  # active_sql_transaction
@@ -96,7 +93,7 @@ def test_a_batch_that_is_retried_meanwhile_is_not_passed(fresh: Connection, othe
 def test_a_number_that_was_given_meanwhile_is_not_used_again(
     fresh: Connection, other: Connection, frees: str, level: str
 ) -> None:
-    """A session that frees a name knows the last number of a batch under this name."""
+    """A session frees the name of a feed only if its snapshot shows the feed's last batch number."""
     run(fresh, *FROM_CLOCK, *PARTS, "INSERT INTO t (n) VALUES (1)")
     run(other, f"BEGIN ISOLATION LEVEL {level}")
     assert value(other, "SELECT count(*) FROM t") == 21

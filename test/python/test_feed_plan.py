@@ -1,4 +1,4 @@
-"""Reads touch few blocks and execute few statements, whatever the planner's settings are: counted by the server."""
+"""Reads access few blocks and execute few statements, by the server's own counters, under all planner settings."""
 
 import re
 from collections.abc import Iterator
@@ -140,7 +140,7 @@ def test_a_large_transaction_is_read_once(fresh: Connection, column: str) -> Non
 
 @pytest.mark.editions
 def test_no_writer_waits_while_existing_rows_are_checked(fresh: Connection) -> None:
-    """Older rows are checked by their index before the call takes the lock that makes writers wait."""
+    """The check reads existing rows from an index, and ends before the call takes the lock that blocks writers."""
     run(fresh, "CREATE TABLE old (k int PRIMARY KEY)", f"INSERT INTO old SELECT generate_series(1, {OLD})")
     *steps, enable = (str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall())
     run(fresh, *steps, "VACUUM ANALYZE old", "INSERT INTO old SELECT 0")
@@ -150,7 +150,7 @@ def test_no_writer_waits_while_existing_rows_are_checked(fresh: Connection) -> N
 
 
 ORDERED_ROWS, ORDERED_PIECE = 20_000, 1_000
-# The most blocks that a piece may touch if the rows of the table are stored in the order of the column.
+# Maximum number of blocks that a piece may access if the rows of the table are stored in the order of the column.
 ORDERED_HEAP, ORDERED_INDEX = 120, 120
 
 
@@ -203,8 +203,8 @@ def test_rows_that_were_delivered_within_a_set_are_skipped_once(ordered: Connect
 EXPLAINED = """LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
                SET auto_explain.log_level = notice"""
 BATCH = "SELECT count(*) FROM feed_batch_rows('steps', {0}, null::steps)"
-# Statements of a step, and the most statements that they may execute. The first statement returns the arguments of the
-# other statements.
+# For each step: its statements, and the maximum number of statements that they may execute inside functions. The first
+# statement returns the arguments of the other statements.
 STEPS = {
     "poll": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 0),
     "read": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 4),
@@ -226,9 +226,9 @@ COMPILED = "SELECT array_agg(ident ORDER BY ident) FROM pg_backend_memory_contex
 
 
 def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> None:
-    """Most of the cost of a call is the start of its statements. A check that is an expression needs no statement.
+    """Most of the cost of a call is the start of the statements in it. A simple expression starts no statement.
 
-    The count leaves out functions in SQL that the server does not inline: they are reported without text.
+    The count leaves out SQL functions that the server does not inline: auto_explain reports them without a text, and
     pg_stat_statements does not count them, either.
     """
     messages: list[str] = []

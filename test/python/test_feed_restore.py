@@ -251,9 +251,9 @@ def test_state_is_restored_if_the_extension_is_in_another_schema(
 
 
 def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """The feed has passed transactions that wrote into other tables.
+    """The feed has passed transactions that wrote only into other tables.
 
-    The base must be above these, or new rows would be skipped.
+    The base must be above the numbers of these transactions: otherwise new rows would be skipped.
 
     The same holds for rows of transactions that began before the base was raised.
     """

@@ -94,7 +94,7 @@ def refusal(connection: Connection, statement: str) -> psycopg.errors.Diagnostic
 def check_refused(connection: Connection) -> None:
     """Check that every read and write of each table is refused.
 
-    For a table with generated numbers, only feeds refuse.
+    In a table with generated numbers only calls of feeds are refused.
     """
     for feed, table in KEPT.items():
         for call in (
@@ -209,9 +209,9 @@ def test_accepting_is_undone_with_its_transaction(restored: Connection, older: b
 
 
 def test_batches_of_a_restored_feed_have_numbers_of_their_own(restored: Connection) -> None:
-    """Since the dump, the sink has got further batches.
+    """The sink has received further batches since the dump.
 
-    The unfinished batch comes again, and the next batch has a new number.
+    The unfinished batch is delivered again with its number, and the next batch has a new number.
     """
     for feed, table in KEPT.items():
         restored.execute("SELECT feed_rebase(%s)", [table])

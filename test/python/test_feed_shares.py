@@ -1,4 +1,4 @@
-"""Workers that divide a feed by a column process the rows of a key in order, in any course of events."""
+"""Workers that divide a feed by a column process the rows of a key in order, whatever sessions do in between."""
 
 import random
 from collections import Counter, defaultdict
@@ -21,7 +21,8 @@ from world.sql import value
 pytestmark = pytest.mark.server
 
 KEYS, WRITERS, WORKERS, STEPS = 6, 3, 4, 120
-# Tables with each form of the number: with and without an index in its order, with a key, with partitions.
+# Tables with transaction numbers of each form: in the primary key or in a column with a full or a partial index, with
+# and without a primary key, and with partitions.
 TABLES = {
     "uuid": "CREATE TABLE shared (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {}); CREATE INDEX ON shared (seq)",
     "btree": "CREATE TABLE shared (xact bigint NOT NULL DEFAULT xact_id(), {}, PRIMARY KEY (seq));"
@@ -158,7 +159,7 @@ class Course:
         self.held[worker] = Held(row[0], row[1], rows)
 
     def lose(self, held: Held, by_name: bool) -> None:
-        """Check that the token is invalid: a process of the same name has the batch, or the lease has ended."""
+        """Check that the token is invalid: a process with the same name has the batch, or the lease has expired."""
         assert by_name or held.token in self.late
         with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
             self.db.execute(FINISH, [held.number, held.token])

@@ -1,4 +1,4 @@
-"""A logical subscriber of another major version: what it receives and refuses, and the switch-over to it."""
+"""A logical subscriber of another major version: what it receives and refuses, and the switchover to it."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -220,7 +220,7 @@ MARK = "UPDATE inorder_internal.feed_table SET base = base"
 
 
 def change_unread(pair: Pair, source: Connection) -> None:
-    """The publisher takes a table from its feeds and changes it: the changes are replicated, too."""
+    """The publisher calls feed_disable() for tables and changes their rows: these changes are replicated, too."""
     source.execute("SELECT feed_disable('numbers'); TRUNCATE numbers, made")
     source.execute("INSERT INTO numbers (region, token) SELECT 0, g FROM generate_series(1, 9) AS g")
     source.execute("UPDATE numbers SET xact = 7 WHERE token = 1; DELETE FROM numbers WHERE token > 5")
@@ -229,7 +229,7 @@ def change_unread(pair: Pair, source: Connection) -> None:
 
 
 def check_live(target: Connection) -> None:
-    """No row of another server is accepted, and none is deleted, even by a role that may set the replication role."""
+    """Rows with numbers of another server, and deletes, are refused even if the replication role is replica."""
     target.execute("SET session_replication_role = replica")
     for forged in (
         f"INSERT INTO keys (id, region, token) VALUES ({OLD}, 0, 0)", "DELETE FROM keys",

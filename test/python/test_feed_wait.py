@@ -1,4 +1,4 @@
-"""Waiting for rows: only a commit wakes the session, and nobody waits for the session."""
+"""Waiting for rows: only a commit wakes the session, and the session blocks no other session."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -96,7 +96,7 @@ def test_a_commit_ends_the_wait(
 def test_the_table_can_be_changed_during_the_wait(
     writer: Connection, reader: Connection, waits: Waiting, aside: ThreadPoolExecutor
 ) -> None:
-    """A session that waits holds no lock on the table, so nobody waits for the session.
+    """A session that waits for rows holds no lock on the table, so it blocks no other session.
 
     The next call of the session sees the new columns.
     """

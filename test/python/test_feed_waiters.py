@@ -1,4 +1,4 @@
-"""Calls that wait for the owner of a table to end a change: they use the new state of the table, or can be retried."""
+"""Calls that wait until the owner of a table commits a change: they use its result, or fail and can be retried."""
 
 import psycopg
 import pytest
@@ -16,7 +16,7 @@ CALLS = {
     "reader": "SELECT reader_next_batch('{table}', reader_start('{table}'), 10)",
     "count": "SELECT exact_count('{table}')",
 }
-# Changes by the owner, while calls of other sessions wait for the table.
+# Changes that the owner makes while calls of other sessions wait for the table.
 CHANGES = {
     "feed_rebase": "SELECT feed_rebase('{table}', 1000000)",
     "feed_enable": "SELECT feed_enable('{table}')",

@@ -43,7 +43,7 @@ PIECES = 90 if LONG_RUN else 40
 
 
 def write(sessions: list[Connection], chance: random.Random, has_body: bool, is_number: bool) -> None:
-    """Let transactions end in another order than they begin. Each transaction writes up to nine rows at a time.
+    """Write in transactions that end in a random order. Each transaction writes up to nine rows at a time.
 
     Some transactions update their rows, and leave dead versions in the same page or in another page.
     """

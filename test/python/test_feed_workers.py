@@ -1,4 +1,4 @@
-"""A batch is given to the name of a worker, until a time of the server's clock, and not to a session."""
+"""A batch is leased to the name of a worker, not to a session. The lease expires by the clock of the server."""
 
 import json
 import threading
@@ -263,7 +263,10 @@ def test_a_worker_that_crashes_each_time_is_tried_once_for_each_lease(feed: Conn
 
 
 def test_a_clock_that_was_a_day_ahead_holds_no_batch(feed: Connection) -> None:
-    """A batch was returned while the clock was ahead, so it waits for a day. feed_retry_batch() ends this wait."""
+    """feed_retry_batch() makes a batch available at once, even if the time of its next try is far in the future.
+
+    This time is wrong if the batch was returned while the clock was ahead.
+    """
     insert(feed, 3)
     number, token = take(feed, "a")
     run(feed, f"SELECT feed_fail_batch('work', {number}, {token}, 'bad', retry_after => '1 day')")

@@ -89,7 +89,7 @@ def test_columns_are_aligned_whatever_the_characters_of_names() -> None:
 
 
 def test_the_transaction_that_delays_rows_is_shown(cluster: Cluster, feeds: Tail) -> None:
-    """The output has the oldest transaction, open or prepared, and the time for which it has delayed rows."""
+    """The output names the oldest transaction, open or prepared, and says how long it has delayed rows."""
     with connect(f"{cluster.dsn} dbname=tail") as writer:
         writer.execute("SET application_name = 'importer'")
         with writer.transaction(force_rollback=True):

@@ -1,4 +1,4 @@
-"""A short run of script/fuzz, and tests that it detects faults which are planted here."""
+"""A short run of script/fuzz, and tests that script/fuzz detects planted faults."""
 
 import random
 from collections.abc import Iterator
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.server
 
 SECONDS = 300  # a run lasts at most this long
 SEED = 14  # with this seed, six sessions call as many functions as nine sessions with other seeds
-# The number of sessions, the least number of calls, and the least share of functions to be called. Both limits are low,
-# because sessions also wait for each other.
+# The number of sessions, the minimum number of calls, and the minimum fraction of the functions that must be called.
+# Both limits are low, because sessions also wait for each other.
 SESSIONS, LEAST_CALLS, LEAST_CALLED = (6, 1000, 0.85) if LONG_RUN else (2, 150, 0.3)
 DEFINER = (
     "CREATE OR REPLACE FUNCTION public.feed_hole() RETURNS void LANGUAGE plpgsql SECURITY DEFINER "

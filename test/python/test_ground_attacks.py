@@ -1,4 +1,4 @@
-"""More kinds of attack on the conditions of a read, found later than the attacks in test_ground.py."""
+"""Attacks on the conditions on which a read depends, in addition to those in test_ground.py."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -285,9 +285,9 @@ def test_a_brin_index_gives_no_order(place: Place, opclass: str) -> None:
 
 
 def test_a_position_has_the_new_name_of_a_renamed_schema(place: Place) -> None:
-    """A restore finds a table by its name in the position.
+    """After a restore, the table is looked up by the name that is stored in the position.
 
-    The position must have the table's present name, not the name at the last check.
+    The position must contain the current name, not the name at the last check.
     """
     owner, reader = place.make(PLAIN), place.session()
     names = (
@@ -312,9 +312,9 @@ NEW_PARTITIONS = {
 
 @contextmanager
 def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Connection]:
-    """A session to which snapshots show that a transaction has ended.
+    """A session whose snapshots show that a transaction has ended, before its invalidation messages were sent.
 
-    The session has not received the transaction's changes of the catalog.
+    The session's caches of the catalog therefore lack the transaction's changes.
     """
     writer, other = place.session(), place.session()
     if value(other, "SELECT to_regproc('public.test_hold_commit')") is None:
@@ -409,7 +409,7 @@ IN_VACUUM = (
     "writes", ["INSERT INTO {0}.t (n) VALUES (1)", "PERFORM xact_id()", "UPDATE {0}.logged SET n = 2"]
 )
 def test_vacuum_writes_no_row(place: Place, writes: str) -> None:
-    """Snapshots do not list VACUUM. A reader would take VACUUM for ended, and miss rows that VACUUM writes."""
+    """Snapshots do not list VACUUM as in progress, so a reader would miss rows that are written during VACUUM."""
     place.once(PLAIN, "SELECT feed_enable('t')", "CREATE TABLE logged (id int PRIMARY KEY, n int)",
                "SELECT changes_enable('logged')", "INSERT INTO logged VALUES (1, 1)")  # fmt: skip
     session = place.session()
