@@ -1,7 +1,7 @@
-"""Text that functions make for others to run: each name has its schema, and each literal its type.
+"""SQL text that functions generate: all names are qualified with a schema, and all literals have a type.
 
-The checkers of the install script (test_install_script.py) do not see this text. The text is run as the reader, under
-the search_path of the caller of feed_apply(): an inexact name could lead to an object of another role.
+The checkers of the install script (test_install_script.py) do not see this text. It is run as the reader, under the
+search_path of the caller of feed_apply(): an unqualified name could be resolved to an object of another role.
 """
 
 import re
@@ -41,15 +41,15 @@ TABLES = {
                                       j json, r o.r, m o.r_multirange, t text COLLATE o.ci, n int[], cc o.c)""",
 }
 ROOT = Path(__file__).resolve().parents[2]
-# A type, collation or operator that is named by a parameter of format(). Exceptions are types of ours, and the elements
-# of a null array, for which no condition of a domain is evaluated.
+# A type, collation or operator whose name is a parameter of format(). Null arrays are an exception: for their elements
+# no constraint of a domain is evaluated.
 NAMED = re.compile(r"(::|COLLATE |OPERATOR\()%\d*\$?[sI](?!\[\]\)\[1\])")
 ONCE = re.compile(r"^DO \$(\w*)\$$.*?^END \$\1\$;$", re.M | re.S)
 OURS = {"pg_catalog", "public", "inorder_internal", "inorder_text"}
-# For a value of a type that is not the server's, these functions call a cast to json.
+# For a value of a user-defined type, these functions may call a cast to json that a user has created.
 TO_JSON = re.compile(r"(to|row_to|array_to)_jsonb?|jsonb?_((object_)?agg|build_(object|array))")
 COLUMNS = {"a b", "c", "d", "j", "r", "m", "t", "n", "cc"}
-# Queries whose rows have only types of ours.
+# Queries whose rows have only types of the extension.
 OUR_ROWS = {"feeds", "tail_start"}
 ONE, GAPS = "'{[3,9)}'", "'{[3,9),[20,30),[1000,2000)}'"
 BATCHES = (
@@ -59,7 +59,7 @@ BATCHES = (
     f"ROW(1, {ONE}, 3, key, 3, key, NULL, NULL, NULL)",
     "ROW(1, '{}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
 )
-# Calls that make a query over a table t; "key" has values of its key.
+# Calls that generate a query over a table t. The array "key" has one value for each column of the key.
 QUERIES = (
     "inorder_internal.beyond_query(t)", "inorder_internal.unnumbered_query(t)",
     *(f"inorder_internal.batch_query(t, NULL, {b}::public.feed_batch, '''1''::pg_catalog.int4', {order})"
@@ -96,14 +96,17 @@ STATEMENTS = (
 # The methods of a visitor have the names of the parser's nodes.
 # ruff: noqa: N802
 class Unqualified(Visitor):
-    """Collects names that are not exact. Columns must belong to the table, and LIMIT and OFFSET accept only numbers."""
+    """Collects names without a schema, and literals without a type.
+
+    Names of columns are no problem: they belong to the table.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
 
     def note(self, kind: str, names: Any) -> None:
-        """Accept a qualified name whose first part is a schema of the server's or ours."""
+        """Collect a name, unless it is qualified with pg_catalog or a schema of the extension."""
         parts = [name.sval for name in names or ()]
         if len(parts) < 2 or parts[0] not in OURS:
             self.found.append(f"{kind} {'.'.join(parts)}")
@@ -128,14 +131,14 @@ class Unqualified(Visitor):
             self.found.append(f"relation {node.relname}")
 
     def visit_A_Const(self, ancestors: Ancestor, node: ast.A_Const) -> None:
-        """Collect a string that is not cast at once. Numbers need no cast."""
+        """Collect a string to which no cast is applied directly. Numbers need no cast."""
         if isinstance(ancestors.node, ast.TypeCast) or not isinstance(node.val, ast.String):
             return
         self.found.append(f"literal {node.val.sval!r}")
 
 
 class Foreign(Unqualified):
-    """Collects names that may be in a schema of a user, and calls of casts that a user may have made."""
+    """Collects names that may belong to objects of a user, and calls that may use a cast created by a user."""
 
     def note(self, kind: str, names: Any) -> None:
         """Collect a function in another schema. A function without schema is found by a pinned search_path."""
@@ -154,7 +157,7 @@ class Foreign(Unqualified):
             self.found.append(f"cast of {node.arg.fields[-1].sval}")
 
     def visit_RangeVar(self, ancestors: Ancestor, node: ast.RangeVar) -> None:
-        """A relation in FROM may be a user's."""
+        """Relations in FROM are not checked: the tables belong to users."""
 
     def visit_A_Const(self, ancestors: Ancestor, node: ast.A_Const) -> None:
         """Literals are not checked."""
@@ -237,13 +240,13 @@ def filled(text: str, schema: str = "public") -> str:
 def test_queries_of_the_tool_use_no_object_of_a_user() -> None:
     texts = {name: text.as_string() for name, text in queries().items() if name not in OUR_ROWS}
     assert len(texts) > 50
-    # This query makes json of names in the catalog, of numbers and of batches, not of a value in a table.
+    # This query converts names, numbers and batches to json, but no value of a user's table.
     of_names = {"reader_columns": [f"function pg_catalog.json_{name}" for name in ("agg", "agg", "build_array")]}
     assert {name: names for name, text in texts.items() if (names := foreign(filled(text)))} == of_names
 
 
 def inexact_calls(texts: Iterable[str]) -> list[str]:
-    """Calls of public functions that are not exact: a function of another role with the same name could fit better."""
+    """Calls of public functions that overload resolution could direct to another role's function of the same name."""
     return [f"{subject}: {problem}" for _, subject, problem in exact_calls(";\n".join(texts), sql_source())]
 
 

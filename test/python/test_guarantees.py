@@ -1,4 +1,4 @@
-"""The page of guarantees: each promise is on the page, and each of the page's links leads to what it names."""
+"""docs/guarantees.md has a row for each promise in the docs, and everything to which a row links exists."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ COMPLETE, INCOMPLETE = (
     for section in PAGE.read_text().split("## Which promises lack one of the four?")
 )
 ROWS = [*COMPLETE, *INCOMPLETE]
-# The pages of feeds, changes and counts, and the forms that promises have on them: paragraphs, and items of lists.
+# Pages with promises, and the forms in which these pages write a promise: a paragraph, an answer, or an item of a list.
 PAGES = ("feed", "feed-order", "feed-waiting", "feed-workers", "changes", "count", "clients/http/README")
 GUARANTEE = re.compile(r"\*\*Guarantee\.\*\* (.*?)(?=[.:,;] |\.$)", re.MULTILINE | re.DOTALL)
 ANSWER = re.compile(r"^## What (?:does it promise|is guaranteed)\?\n\n\*\*(.*?)\.?\*\*", re.MULTILINE)
@@ -63,7 +63,7 @@ def test_everything_that_a_row_names_exists(row: list[str]) -> None:
 def check_model(cell: str) -> None:
     """The TLA+ module has the named properties.
 
-    Inorder's method satisfies all; the other method violates one of them.
+    The checker accepts inorder's method, and finds that each other method violates a property.
     """
     names, path = LINK.findall(cell)[0]
     our_method, _, other_methods = re.sub(LINK, "", cell).partition(", not ")

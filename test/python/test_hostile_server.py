@@ -1,4 +1,4 @@
-"""Attacks of an untrusted server on the tool: the tool ends, and no terminal obeys its message."""
+"""Attacks of an untrusted server on the tool: the tool ends, and escapes control characters in messages."""
 
 import os
 import subprocess

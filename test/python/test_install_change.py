@@ -1,4 +1,4 @@
-"""docs/change-edition.sql replaces one edition by the other: each row is delivered once, or nothing changes."""
+"""docs/change-edition.sql replaces one edition with the other: each row is delivered once, or nothing changes."""
 
 import re
 import subprocess

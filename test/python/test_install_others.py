@@ -1,4 +1,4 @@
-"""inorder install beside objects and settings of others: it calls and removes none of these objects."""
+"""inorder install in a database with foreign objects and settings: it calls and removes no foreign object."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Rules of the install script: it finds no objects that others have put into a schema, and is easy to read.
+"""Rules for the install script: it uses no object that another role has created in a schema, and is easy to read.
 
 Each rule is also tried on a script that breaks the rule.
 """

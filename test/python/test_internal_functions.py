@@ -18,7 +18,7 @@ GRANTS = (
     "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA inorder_internal TO granted_stranger",
 )
 OWNER = "'postgres'::regrole"
-# Calls that write the state, or have another role as the caller.
+# Calls that write the state, or that name another role as the caller.
 CALLS = {
     "run_statements": f"inorder_internal.run_statements(ARRAY['CREATE TABLE public.stolen ()'], {OWNER})",
     "as_caller": f"inorder_internal.as_caller(k.t, 'SELECT ARRAY[current_user::text]', false, {OWNER}) FROM known AS k",

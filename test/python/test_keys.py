@@ -227,7 +227,7 @@ def test_keys_survive_dump_and_restore(cluster: Cluster, tmp_path: Path) -> None
 
 
 def test_words_of_the_pool_are_wiped_when_they_are_drawn(connection: Connection) -> None:
-    """The test covers two refills of the pool, and so each of its places."""
+    """1,100 words refill the pool twice, so each of its places is covered."""
     assert value(connection, "SELECT test_pool_wiped(1100)") == 0
 
 
@@ -238,7 +238,7 @@ def test_a_forked_process_draws_its_own_words(connection: Connection) -> None:
 
 def test_a_clone_of_the_machine_draws_its_own_words(connection: Connection) -> None:
     """A clone has the same pool, but its statements run later than the statement that filled the pool."""
-    # Age of the pool in microseconds, negative if the clock was set back; and whether new words are drawn.
+    # Age of the pool in microseconds (negative: the clock was set back) -> true if the session must draw new words.
     ages = {0: False, 900_000: False, 2_000_000: True, -2_000_000: True}
     drawn_by_age = {age: value(connection, "SELECT test_clone_repeats(%s)", age) == 0 for age in ages}
     assert drawn_by_age == ages

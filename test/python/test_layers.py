@@ -13,7 +13,7 @@ from sources import C_FILES, ROOT, SQL_FILES
 
 
 def circle(needed: dict[str, set[str]]) -> set[str]:
-    """The nodes that cannot be ordered because of circles.
+    """The nodes of cycles, and the nodes that depend on a cycle.
 
     >>> sorted(circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}))
     ['a', 'b', 'c']
@@ -83,7 +83,7 @@ def users_in_c() -> dict[str, set[str]]:
 
 
 def test_dependencies_in_c_have_no_cycle() -> None:
-    """A circle may also consist of uses of names, without includes."""
+    """Two files can also depend on each other without includes: each uses names that the other defines."""
     assert circle(users_in_c()) == set()
 
 
@@ -94,7 +94,7 @@ def test_no_source_in_c_uses_a_higher_layer() -> None:
 SQL_OBJECT = re.compile(r"CREATE (?:FUNCTION|TABLE|VIEW|TYPE) ((?:@extschema@|inorder_internal|inorder_text)\.\w+)")
 SQL_USE = re.compile(r"(?:@extschema@|inorder_internal|inorder_text)\.\w+")
 SQL_COMMENT = re.compile(r"--.*|^COMMENT ON (?:[^';]|'[^']*')*;", re.M)
-# These files come last, with grants and calls for objects of all other files.
+# These files come last. They grant and revoke privileges on objects that all other files create.
 RIGHTS = ("revoke", "rights")
 
 
@@ -116,9 +116,9 @@ def users_in_sql() -> dict[str, set[str]]:
 
 
 def test_dependencies_in_sql_have_no_cycle() -> None:
-    """The order in which make joins the files does not prove that there is no circle.
+    """The order in which make concatenates the files does not prove that there is no cycle.
 
-    Functions look up some names only when they run. These uses of names count, too.
+    Some names are looked up only when a function runs. These uses of names count, too.
     """
     assert circle(users_in_sql()) == set()
 

@@ -1,4 +1,4 @@
-"""A call that has waited for a lock reads in a snapshot from after the wait, and so sees what others committed."""
+"""A call that has waited for a lock takes its snapshot after the wait, and so sees what was committed during it."""
 
 import pytest
 from inorder.connection.database import Connection

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 DENIED, TIMED_OUT = "42501", "55P03"
 OF_TEMPORARY_TABLES = "42P16"  # invalid_table_definition
-# Statements, each with the kind of statement of another session that waits behind it.
+# Each statement that waits for a lock, and the kind of statement (read or write) that then waits behind it.
 READ, WRITE = "read", "write"
 QUEUES = {
     "CREATE RULE": ("CREATE RULE r AS ON INSERT TO {table} DO INSTEAD NOTHING", READ),
@@ -146,7 +146,7 @@ def test_a_role_that_may_use_the_schema_can_wait_for_a_view_of_ours(fresh: Conne
 
 
 def test_everybody_can_wait_for_a_table_of_the_catalog(fresh: Connection, stranger: Connection) -> None:
-    """Every role that may connect can wait for a table of the catalog: no revoked privilege prevents the wait."""
+    """Every role that may connect can wait for a system catalog: revoking privileges does not prevent this."""
     statement = QUEUES["CREATE RULE"][0].format(table="pg_catalog.pg_transform")
     run(fresh, "BEGIN", "SELECT FROM pg_transform")
     with blocked(refusal, stranger, statement) as waiting:

@@ -1,6 +1,6 @@
 """The model in TLA+: inorder's method holds, and other methods fail.
 
-The code has the functions that the model names. Each step of a server is a step that the model can take.
+The functions that the model names exist in the code. The model accepts each step of a real server.
 """
 
 import random

@@ -4,7 +4,7 @@ import re
 
 from sources import C_FILES, PLAIN_FILES, ROOT, SQL_FILES
 
-# Dashes with a space after them begin a comment. Options of commands in a text have no space.
+# Two dashes begin a comment if a space or the end of the line follows. Dashes in texts are followed by an option.
 C_COMMENT, SQL_COMMENT = re.compile(r"/\*.*?\*/", re.S), re.compile(r"--+(?: .*)?$", re.M)
 IN_C = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*')
 IN_SQL = re.compile(r"'(?:[^']|'')*'(?:\s*\n\s*'(?:[^']|'')*')*")
@@ -46,7 +46,7 @@ NAMES = re.compile(r"[a-z_]+")
 
 
 def literals(text: str, pattern: re.Pattern[str]) -> set[str]:
-    """The literals of a source, joined where they are broken, with … in place of the names in them.
+    """The literals of a source. Literals that continue on the next line are joined, and … replaces each placeholder.
 
     >>> sorted(literals("RAISE 'it''s the length of % which is '\\n  '%s'; -- 'no'", IN_SQL))
     ["it's the length of … which is …"]

@@ -21,7 +21,7 @@ from conftest import LONG_RUN, ROOT
 
 USER = "inorder-test"  # made by script/test --all
 ASKED = "INORDER_TEST_SYSTEM" in os.environ
-# Tests of servers that connect to servers, of files of other users, and of programs that run as another user.
+# Tests in which a server connects to another server, files belong to another user, or programs run as another user.
 TESTS = (
     "test_lake.py::test_a_failure_between_the_commits_repeats_rows", "test_examples.py::test_examples[docs/lake.md]",
     "test_outside.py::test_a_partition_on_another_server_is_refused",
@@ -50,7 +50,7 @@ def user() -> pwd.struct_passwd:
 
 @pytest.fixture
 def python(user: pwd.struct_passwd) -> str:
-    """A Python of this version that the user may run: the present Python may be in root's own folder."""
+    """A Python of this version that the user may run: the Python of this process may be in root's home directory."""
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for program in (sys.executable, f"/usr/bin/{name}", f"/usr/local/bin/{name}"):
         with suppress(OSError):

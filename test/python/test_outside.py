@@ -1,4 +1,4 @@
-"""Influences from outside of a table: partitions on other servers, sessions within sessions, event triggers."""
+"""Tables that are affected from outside: by foreign partitions, by connections from a function, by event triggers."""
 
 import pytest
 from inorder.connection.database import Connection
@@ -32,7 +32,7 @@ PARTS = (
 def loopback(fresh: Connection) -> dict[str, str]:
     """Parameters by which extensions of contrib connect the server to itself.
 
-    The libpq of the extensions may be older than ours.
+    Only basic parameters are passed, because the libpq of these extensions may be older than psycopg's.
     """
     extensions = {"postgres_fdw", "dblink"}
     rows = fresh.execute("SELECT name FROM pg_available_extensions WHERE name = ANY (%s)", [list(extensions)])

@@ -1,4 +1,4 @@
-"""Code that runs as the owner of the state. PL/pgSQL keeps a session's plans, no matter which role caused a plan."""
+"""Functions that run as the owner of the state: PL/pgSQL caches their plans, whichever role calls them first."""
 
 import re
 
@@ -22,13 +22,13 @@ DEPENDS = (r"\\", r"(?:=|<>)\s*NULL\b", r"\bNULL\s*(?:=|<>)", r"'\{[^':]*NULL", 
 
 
 def test_functions_of_callers_are_parsed_the_same_under_every_setting(cluster: Cluster) -> None:
-    """A caller could execute such a function under other settings.
+    """A caller could execute one of these functions under other settings.
 
-    The session would later use the cached plans of this call for the owner.
+    The session would later use the plans that are cached by this call when it runs as the owner.
     """
     with connect(cluster.dsn) as connection:
         functions = connection.execute(EXECUTABLE.encode()).fetchall()
-    # Functions that callers need not execute must not be added here.
+    # Do not add a function to this list unless callers must be able to execute it.
     assert {name for name, _, _ in functions} == {
         "tree", "few_of", "say_not_following", "say_beyond", "of_jsonb", "is_state", "time_steps",
     }  # fmt: skip
@@ -39,8 +39,8 @@ def test_functions_of_callers_are_parsed_the_same_under_every_setting(cluster: C
         assert [pattern for pattern in DEPENDS if re.search(pattern, str(body), re.I)] == [], name
 
 
-# Functions without a fixed path that look up names when they run, and that run in sessions of roles other than the
-# owner: a role may execute them, or a trigger or constraint runs them.
+# Functions without a fixed search_path that look up names when they run, and that roles other than the owner can run:
+# directly, or through a trigger or a constraint.
 UNPINNED = """SELECT p.proname FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
               WHERE p.pronamespace = 'inorder_internal'::regnamespace AND l.lanname IN ('plpgsql', 'sql')
                 AND p.prosqlbody IS NULL AND 'search_path=pg_catalog, pg_temp' = ANY (p.proconfig) IS NOT TRUE
@@ -60,10 +60,7 @@ def test_only_functions_that_run_as_the_owner_rely_on_the_path_of_the_caller(fre
 
 
 def test_only_the_owner_executes_functions_that_take_the_caller(cluster: Cluster) -> None:
-    """These functions take the caller as an argument.
-
-    Anybody who may execute them could name any role as the caller.
-    """
+    """The caller is an argument of these functions: a role with EXECUTE could name any other role as the caller."""
     with connect(cluster.dsn) as connection:
         rows = connection.execute(
             b"SELECT p.oid::regprocedure::text, has_function_privilege('pg_monitor', p.oid, 'EXECUTE') "

@@ -1,4 +1,4 @@
-"""Each way of installing, on pristine systems: a key is generated, a feed read and a count checked.
+"""Each way of installing, on pristine systems. Afterwards a key is generated, a feed is read and a count is checked.
 
 Uninstalling leaves nothing. script/packages runs these tests: they take minutes, and need root and the packages of
 Debian and of Python.

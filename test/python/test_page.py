@@ -128,7 +128,7 @@ def page() -> str:
 
 
 def advice() -> Advice:
-    """Findings of each kind, about statements and keys, a table to leave as it is, and names that look like markup."""
+    """Findings of each kind about statements and keys, tables that need no change, and names that look like markup."""
     facts, odd = recorded_facts(), f"SELECT <b>{'body, ' * 40}id FROM orders WHERE at > $1 ORDER BY at"
     statement = Understood((Poll((("", "orders"),), "at", True, True),), ("", "orders"))
     statements = [*facts.statements, Statement(odd, 100, 33, 0, 0, statement)]

@@ -1,4 +1,4 @@
-"""The output of pgbench, from recorded samples of the oldest and the newest server, and its exit."""
+"""The output of pgbench, in recorded samples of the oldest and the newest server, and its exit code."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""inorder prepare works online, whatever locks others hold, continues after an interruption, and can be undone."""
+"""inorder prepare works online while sessions hold locks, continues after an interruption, and can be undone."""
 
 import shlex
 import signal
@@ -312,8 +312,8 @@ def test_an_index_that_another_session_builds_is_not_dropped(
         assert running.stderr.read().decode().splitlines().count(str(step)) == 1  # the build was not begun again
 
 
-# Bodies of trigger functions that copy rows into a table "archive" of (text, int, int). True: the added column breaks
-# them.
+# Bodies of trigger functions that copy rows into a table "archive" of (text, int, int). True: the function fails after
+# the column has been added.
 COPYING = {
     "INSERT INTO archive SELECT 'I', NEW.*;": True,
     "INSERT INTO public.archive VALUES ('I', (new).*);": True,
@@ -516,10 +516,7 @@ def test_the_hints_name_the_method_that_fits(prepare: Tail, old: Connection) -> 
 
 
 def test_a_table_swapped_between_two_statements_is_refused(cluster: Cluster, old: Connection) -> None:
-    """The statements refer to the table by name.
-
-    The table that has the name now is not the table that the user has named.
-    """
+    """The statements refer to the table by its name, which now belongs to another table."""
     run_all(old, "CREATE TABLE shadow (k int PRIMARY KEY, n int, xact bigint NOT NULL DEFAULT xact_id())")
 
     def say(text: str) -> None:
@@ -545,10 +542,7 @@ def pooled_prepare(prepare: Tail, cluster: Cluster, shared_folder: Path) -> Iter
 
 
 def test_a_path_that_the_session_does_not_have_is_refused(pooled_prepare: Tail, old: Connection) -> None:
-    """The session has another path than the one in PGOPTIONS.
-
-    On the session's path, the name leads to another table.
-    """
+    """The session has a search_path other than the one in PGOPTIONS, under which the name resolves to another table."""
     run_all(old, "CREATE SCHEMA tenant", "CREATE TABLE tenant.old (k int PRIMARY KEY)")
     pooled_prepare.environment["PGOPTIONS"] = "-c search_path=tenant,public"
     for command, *arguments in (("prepare", "old"), ("tail", "old", "--position", "p"), ("count", "show", "old")):

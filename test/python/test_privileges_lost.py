@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 DENIED = "42501"  # insufficient_privilege
 HIDDEN = "42704"  # undefined_object: a feed that the role may neither move nor see
-# Statements that take a privilege away, and give it back.
+# Statements that revoke a privilege, and statements that grant it again.
 LOSSES = {
     "SELECT": ("REVOKE SELECT ON s.t FROM lost_team", "GRANT SELECT ON s.t TO lost_team"),
     "USAGE": ("REVOKE USAGE ON SCHEMA s FROM lost_team", "GRANT USAGE ON SCHEMA s TO lost_team"),
@@ -24,10 +24,7 @@ LOSSES = {
 
 @pytest.fixture
 def reader(fresh: Connection, other: Connection) -> Iterator[Connection]:
-    """A session of a role that reads by the privileges of a role of which it is a member.
-
-    ``fresh`` is the owner's session.
-    """
+    """A session of a role that may read only as a member of another role. The owner's session is ``fresh``."""
     with roles(fresh, "lost_reader", "lost_team"):
         run(fresh, "CREATE SCHEMA s", "GRANT lost_team TO lost_reader", "GRANT USAGE ON SCHEMA s TO lost_team")
         run(other, "SET ROLE lost_reader", "SET lock_timeout = '1min'")

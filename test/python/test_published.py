@@ -1,6 +1,6 @@
 """The figures of published studies, and the tables in docs/results that name commands to reproduce these figures.
 
-A figure of a study is shown next to our figure, if we have measured it. The commands exist, and the reports have their
+A published figure is shown next to a measured figure, if there is one. The commands exist, and the reports have their
 tables.
 """
 
@@ -104,7 +104,7 @@ def test_a_figure_is_shown_beside_the_nearest_number_of_rows() -> None:
 
 
 def test_keys_with_a_unique_index_are_compared_with_study_p3() -> None:
-    """The study uses unique indexes. Figures of the study are compared with ours for the kinds of key."""
+    """The study uses unique indexes: its figures are compared with measurements of unique indexes on the same keys."""
     result = a_result()
     result.plan |= {"kinds": ["time60", "random"], "indexes": ["unique"], "rows": [1000, 2000]}
     result.runs = [insert_run(f"{kind}_unique", number, tps, 1.0, rows) for rows in (1000, 2000)
@@ -123,7 +123,7 @@ def test_a_study_without_a_measured_key_is_not_shown() -> None:
 
 
 def test_a_figure_of_another_size_is_shown_without_its_base() -> None:
-    """The base was measured with another size, perhaps at another time. A base alone means nothing."""
+    """No ratio is shown if its base was measured with another size. A measurement of the base alone is not shown."""
     result = a_result()
     result.runs = [insert_run("random_char_plain_packed", number, 90.0, 1.0, 3_000_000) for number in range(1, 7)]
     (indexes,) = (

@@ -52,7 +52,7 @@ def test_every_object_that_users_see_has_a_comment(fresh: Connection) -> None:
 
 @pytest.mark.server
 def test_every_comment_is_one_sentence(fresh: Connection) -> None:
-    """psql shows a comment in a line or two. docs/reference.md has the rest."""
+    """psql shows a comment in a line or two. docs/reference.md has the full description."""
     comments = [str(comment) for (comment,) in fresh.execute(COMMENTS).fetchall()]
     assert len(comments) > 100
     assert [each for each in comments if len(each) > 200 or not ONE_SENTENCE.fullmatch(each)] == []
@@ -92,7 +92,7 @@ def test_a_signature_is_written(fresh: Connection) -> None:
 
 
 def test_the_reference_has_ranges_and_errors() -> None:
-    """The page has ranges of functions that make or limit keys, and errors of functions of a table or feed."""
+    """The page gives ranges for functions that generate or bound keys, and errors for functions of a table or feed."""
     for heading, body in reference.sections(reference.FILE.read_text()):
         if re.search(r"(nextval|floor|ceiling|xact_id|_time)`$", heading):
             assert re.search("Ranges?:|281474976710655|RFC 9562", body), heading

@@ -1,6 +1,6 @@
-"""Two columns exchange names after a snapshot.
+"""Two columns exchange their names after a snapshot was taken.
 
-A query then finds a column under a name that the snapshot has for the other column.
+Queries look columns up by their new names, but the snapshot still shows the old names in the catalog.
 """
 
 import pytest

@@ -42,7 +42,7 @@ def test_each_measurement_keeps_the_load_of_the_machine() -> None:
 
 
 def a_result(clients: int = 16) -> Result:
-    """Six rounds of different speed. The lock has half the speed, and forms that keep ids have misplaced rows."""
+    """Six rounds, each with another speed. With the lock, TPS is half; forms that keep ids have misplaced rows."""
     result = empty_result(WritersExperiment, WritersPlan(clients=(clients,)))
     for number in range(1, 7):
         for form, speed, wrong in ((BASELINE, 1000.0, 7), (LOCK, 500.0, 0), (LOCK_KEPT, 500.0, 200)):
@@ -82,7 +82,7 @@ def test_each_number_of_sessions_is_compared_with_the_same_number() -> None:
 
 
 def test_one_session_writes_into_several_numbers_of_tables() -> None:
-    """If a trigger distributes a log, the log has many tables, and one session loads it instead of several sessions."""
+    """A log that a trigger distributes over many tables is measured with one session and several numbers of tables."""
     plan = WritersPlan(forms=(BASELINE, PARTITION_TRIGGER), tables=(512, 2), rounds=1)
     result, bench = run_on_paper(OnPaper, plan)
     loads = Counter((form, clients, tables) for form, clients, _rows, _seed, tables in bench.asked)

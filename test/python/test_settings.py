@@ -132,7 +132,7 @@ def outcomes(fresh: Connection, settings: dict[str, str]) -> list[tuple[str, obj
         return [*answers, ("notices", [notice for notice in messages if BY_STATISTICS not in str(notice)])]
 
 
-# Values that settings have in calls which run as the owner of the state, and another value of each.
+# For each setting: its value while a function runs as the owner of the state, and another value, which the caller sets.
 PINNED = {
     "quote_all_identifiers": ("off", "on"), "standard_conforming_strings": ("on", "off"),
     "transform_null_equals": ("off", "on"), "array_nulls": ("on", "off"), "enable_seqscan": ("off", "on"),

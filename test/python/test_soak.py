@@ -53,7 +53,7 @@ def end_early(folder: Path, how: signal.Signals, *options: str | Path) -> int:
 
 @pytest.mark.server
 def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Installation, shared_folder: Path) -> None:
-    """The first piece is interrupted, and the second is killed. Later pieces count their commits and reads, too."""
+    """The first piece is interrupted, and the second is killed. Later pieces include commits and reads of both."""
     assert end_early(shared_folder, signal.SIGINT) == 130
     (folder,) = shared_folder.glob("soak-*")
     assert end_early(shared_folder, signal.SIGKILL, "--resume", folder) == -signal.SIGKILL

@@ -122,7 +122,7 @@ def test_a_batch_is_the_same_rows_when_it_is_read_again(shop: Shop, fresh: Conne
 
 
 def test_the_progress_has_the_backlog(shop: Shop, fresh: Connection) -> None:
-    """For each server, the backlog is a number of transactions that have ended, and a number of rows."""
+    """For each server, the progress has a backlog in ended transactions and in rows."""
     query = shop.to_parquet(shop.stream(max_rows=4), now=False)
     query.processAllAvailable()
     first, *_, last = query.recentProgress

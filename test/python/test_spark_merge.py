@@ -69,7 +69,7 @@ class Merged:
         return answer
 
     def forget_last_batch(self) -> None:
-        """Undo the commit of the last batch, as if Spark was killed after the merge: the batch comes again."""
+        """Undo the commit of the last batch, as if Spark had been killed after the merge: the batch is repeated."""
         commits = [path for path in (self.folder / "lake.checkpoint/commits").glob("[0-9]*")]
         last = max(commits, key=lambda path: int(path.name))
         last.unlink()

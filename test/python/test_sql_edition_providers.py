@@ -1,9 +1,9 @@
-"""Privileges that hosted servers revoke. The SQL edition does not need them, or names them before it is installed.
+"""The SQL edition on hosted servers, which revoke default privileges.
 
-test/providers.csv has the privileges that providers are known to revoke, each with its source. The database of these
-tests revokes all of these privileges. Other privileges in pg_catalog are revoked, too, if they can be revoked and the
-edition does not name them. The tests show that the edition needs only the privileges that it names, and that its script
-refuses a server without one of these.
+test/providers.csv has the privileges that providers are known to revoke, each with its source. The tests
+revoke all of these privileges in their database, and all other privileges in pg_catalog that can be revoked and are not
+in the edition's own list of required privileges. So they show that the list is complete. They also show that the script
+of the edition refuses a server on which one of the required privileges is missing.
 """
 
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ from world.sql import rows, run
 # The role that owns the database and installs the edition, and a role that uses the edition.
 ROLES = ("hosted_owner", "hosted_user")
 FIRST_BATCH = "reader_next_batch('events', reader_start('events'))"
-# A role that reads a view needs the privilege on each function that the view calls. Functions of the named views are
-# therefore not revoked.
+# A role that reads a view needs EXECUTE on each function that the view calls. The functions of required views therefore
+# keep their privileges.
 REVOKE_THE_REST = """
 DO $do$
 DECLARE

@@ -18,7 +18,7 @@ from world.sql import rows, run
 
 pytestmark = pytest.mark.server
 
-# Names of functions of the server that a function without a path could find elsewhere.
+# Built-in functions. A function without a search_path of its own could call other functions with these names.
 SHADOWED = (
     "left", "right", "lpad", "to_hex", "octet_length", "substr", "substring", "current_setting", "set_config",
     "gen_random_uuid", "sha512", "encode", "set_bit", "pg_current_xact_id", "xid8send", "uuid_send", "int8send",
@@ -261,7 +261,7 @@ def test_an_admitted_role_writes_the_state_and_reads_no_table(edition: Connectio
         "SELECT feed_drop('f', 'plain_owner')",
     )  # fmt: skip
     assert rows(edition, "UPDATE inorder_internal.feed SET movers = '{}' RETURNING name") == [("f",), ("secret",)]
-    # A documented limit: by changing the state, a role can lead a feed to another table of the table's owner.
+    # A documented limit: a role that changes the state can make a feed read another table of the same owner.
     lead = (
         "UPDATE inorder_internal.feed SET relation = 'app.secret' WHERE name = 'f'; "
         "UPDATE inorder_internal.feed_state AS s SET relation = 'app.secret', position = o.position "
@@ -270,7 +270,7 @@ def test_an_admitted_role_writes_the_state_and_reads_no_table(edition: Connectio
     run(edition, f"DO $$ BEGIN {lead}; END $$")
     as_role(edition, "plain_owner")
     assert rows(edition, "SELECT feed_apply('f', 'SELECT FROM batch')") == [(1,)]
-    # The same change outside of a function counts as a restore.
+    # If the same change is made by plain statements, the state counts as restored.
     run(edition, lead)
     with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):
         run(edition, "SELECT feed_apply('f', 'SELECT FROM batch')")
@@ -522,7 +522,7 @@ def test_keys_stay_ordered_if_the_setting_is_changed(edition: Connection) -> Non
             assert rows(other, "SHOW inorder.keys") == [(text,)]
             made_key, number = rows(other, "SELECT uuid_xact_nextval(), xact_id()")[0]
             assert rows(other, f"SELECT uuid_xact_id('{made_key}')") == [(number,)]
-        # The setting has a valid key of this transaction, and after it keys of another transaction.
+        # The setting begins with a valid key of this transaction. The keys after it are from another transaction.
         with edition.transaction():
             own_key = str(rows(edition, "SELECT uuid_xact_nextval()")[0][0]).replace("-", "")
             run(edition, f"SET LOCAL inorder.keys = '{own_key}{text}'")

@@ -168,7 +168,7 @@ def changes(session: Connection, position: str) -> list[Any]:
 
 @pytest.mark.parametrize("savepoints", [1, 60, 65])
 def test_the_version_of_changes_grows_from_the_primary_to_a_standby(two: Two, savepoints: int) -> None:
-    """If versions did not grow, a sink that keeps the highest version of a key would keep an old row."""
+    """A sink that keeps the row with the highest version of a key would otherwise keep an old row."""
     two.primary.execute("CREATE TABLE changed (id int PRIMARY KEY, n int); INSERT INTO changed VALUES (1, 0)")
     two.primary.execute("SELECT changes_enable('changed')")
     position = str(value(two.primary, "SELECT reader_start('changed_changes', 'now')::text"))
@@ -369,7 +369,7 @@ def test_a_tail_on_a_standby_makes_progress_despite_conflicts_with_recovery(
 ) -> None:
     """The second batch, which joins several batches, is cut off by a conflict.
 
-    The smaller batches that replace it are cut off, too.
+    The smaller batches that are read instead are cut off, too.
     """
     stops, conflicts = range(1_500_000, 40_000_000, 500_000), 0
     with Cluster(server) as primary:
@@ -432,8 +432,8 @@ def test_a_lagging_standby_keeps_the_partitions_of_the_position(two: Two) -> Non
         two.standby.execute("SELECT pg_wal_replay_pause()")
         two.primary.execute("CREATE TABLE events_2 PARTITION OF events FOR VALUES IN (2)")
         late.execute("INSERT INTO events (n) VALUES (2); COMMIT")
-    # The position contains the late transaction, which has the lowest number, and the first of the two transactions of
-    # the standby.
+    # The position contains the late transaction, whose number is the lowest, and the first of the two transactions that
+    # the standby has replayed.
     rows, position = two.batch(two.primary, position, 2)
     assert rows == [2, 1]
     rows, position = two.batch(two.standby, position)
@@ -474,7 +474,7 @@ def test_a_snapshot_older_than_the_files_is_refused(two: Two, rewrite: str) -> N
 def test_an_error_of_a_call_that_needs_the_primary_names_it(two: Two, tmp_path: Path, command: tuple[str, ...]) -> None:
     """The HINT has the host from the WAL receiver or its settings.
 
-    A role that may not see these gets a HINT without a host.
+    If the role may see neither of them, the HINT has no host.
     """
     environment = two.server.environment()
     two.primary.execute("CREATE ROLE nobodys LOGIN; GRANT pg_read_all_data, pg_write_all_data TO nobodys")

@@ -46,8 +46,8 @@ TRIALS = 2000
 
 # The standard deviation of the logarithm of a paired TPS ratio of equal tables. `lab run noise` measured it on the
 # machine on which these tests were written: 4 shared cores under load, PostgreSQL 15 and 18, 250,000 and 1 M rows,
-# turns of 1 and 3 s. The results were 0.13, 0.15, 0.16, 0.17, 0.20, 0.21, 0.24 and 0.25; the result without that load,
-# but with two speeds, was 0.23.
+# turns of 1 and 3 s. The results were 0.13, 0.15, 0.16, 0.17, 0.20, 0.21, 0.24 and 0.25. Without the load, the result
+# was 0.23, because turns had one of two speeds.
 MEASURED_NOISE = 0.25
 TWO_SPEEDS = (0.45, 1.65, 0.08)  # probability of a fast turn, its speedup, and the standard deviation within each speed
 
@@ -63,7 +63,7 @@ def lognormal(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, 
 
 
 def heavy_tailed(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """The logarithm follows Student's t with 2 degrees of freedom, so that a few turns are far off."""
+    """The logarithm follows Student's t with 2 degrees of freedom, so a few turns are outliers."""
     return np.exp(0.1 * generator.standard_t(2, rounds)), np.exp(0.1 * generator.standard_t(2, rounds))
 
 

@@ -36,13 +36,13 @@ pytestmark = pytest.mark.server
 
 IS_LONG = "INORDER_TEST_CLIENTS" in os.environ
 CLIENTS, WRITERS, PAUSE = (200, 16, 1.0) if IS_LONG else (20, 16, 0.2) if LONG_RUN else (6, 3, 0.1)
-# Seconds of load in four parts: beside an open transaction, after it, after a crash, and after a failover.
+# Seconds of load in four parts: during a long transaction, after it, after a crash, and after a failover.
 SECONDS = (60, 1, 2, 2) if IS_LONG else (3, 1, 2, 2) if LONG_RUN else (0.5, 0.3, 0.5, 0.5)
-# The least number of transaction IDs, including those of savepoints, that writers use in each part. The first part has
-# more than 100 rows.
+# Minimum number of transaction IDs, including those of savepoints, that writers use in each part. The first part must
+# insert more than 100 rows.
 LEAST_NUMBERS = (200, 20, 20, 50)
 LANGUAGES = [pytest.param(language, marks=unless_missing(language)) for language in ("python", "node", "go")]
-# Languages of services that run together: a client may come with a cursor that another process has given.
+# Languages of services that run together: a client may present a cursor that another service has issued.
 TOGETHER = [
     pytest.param(languages, marks=unless_missing(*languages))
     for languages in (["python", "python"], ["python", "node", "go"])
@@ -114,7 +114,7 @@ def served(languages: Sequence[str], source: str, folder: Path) -> Iterator[list
 
 
 def write(dsn: str, seed: int, statements: Sequence[str], ended: threading.Event) -> None:
-    """Write transactions of several statements until the event is set. The server may be away."""
+    """Write transactions of several statements until the event is set, even if the server is down in between."""
     chosen = random.Random(seed)
     while not ended.is_set():
         with suppress(psycopg.OperationalError), connect(dsn) as connection:
@@ -137,7 +137,7 @@ def let_write(pair: Pair, number: int) -> None:
 
 
 def write_beside_clients(pair: Pair, statements: Sequence[str], clients: Clients) -> int:
-    """Write beside a transaction that stays open, after it, after a crash, and after a failover.
+    """Write during a long transaction, after it, after a crash, and after a failover.
 
     Returns the number of sessions of the services during the first part.
     """
@@ -215,7 +215,7 @@ def test_a_cursor_is_short(cluster: Cluster, template: str) -> None:
 
 
 def length(connection: Connection, start: str, number: int, apart: int) -> int:
-    """The length of a cursor of a position with ``number`` open transactions, with IDs at most ``apart`` apart."""
+    """The length of a cursor with ``number`` open transactions, whose IDs increase by at most ``apart``."""
     chosen = random.Random(number)
     numbers = list(accumulate([987654321, *(chosen.randint(2, apart) for _ in range(number))]))
     ranges = [f"[{first + 1},{last})" for first, last in pairwise([-1, *numbers])]
@@ -259,9 +259,9 @@ def test_a_head_of_another_timeline_counts_as_none(cluster: Cluster, template: s
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_after_a_failover_clients_begin_again(pair: Pair, language: str, tmp_path: Path) -> None:
-    """The process forgets rows that it has kept for clients, even if there are no new rows.
+    """The process discards the rows that it has cached for clients, even if there are no new rows.
 
-    The new primary may not have these rows.
+    The new primary may lack some of the cached rows.
     """
     create(pair.dsn, (*ROWS, INSERTS[0].format(few=1500)))
     with served([language], source_of(pair.address), tmp_path) as (service,):
@@ -281,7 +281,7 @@ def status_of_second_page(service: Service) -> int:
 def test_the_head_of_a_stream_ends(cluster: Cluster, template: str, language: str, tmp_path: Path) -> None:
     """HEAD of a stream gets the same answer as HEAD of a page.
 
-    A service that sends nothing would not notice that the client has gone.
+    A service that sends nothing would not notice that the client has disconnected.
     """
     with copy_of(template, cluster, "shop") as shop:
         create(shop.info.dsn, ROWS)

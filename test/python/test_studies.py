@@ -72,9 +72,9 @@ def test_a_run_is_done_if_a_result_of_its_plan_is_kept() -> None:
 
 
 def test_a_run_that_is_interrupted_is_resumed_and_kept(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A script stands for the laboratory.
+    """A script replaces the tool.
 
-    The script measures for a minute; when it resumes, it writes the rest at once.
+    "lab run" takes a minute, and "lab resume" writes the missing measurements at once.
     """
     tool = folders / "tool"
     tool.write_text(

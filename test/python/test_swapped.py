@@ -128,7 +128,7 @@ def test_monitoring_reports_the_swap(fresh: Connection, cluster: Cluster, tmp_pa
 def test_a_run_of_tail_follow_ends_after_a_swap(
     fresh: Connection, tail: Tail, source: tuple[str, ...], options: tuple[str, ...]
 ) -> None:
-    """New rows go to the other table, which has the name now. The run would get no more rows."""
+    """After the swap, new rows go to the table that has the name now, so the run would get no more rows."""
     run(fresh, "SELECT feed_create('f', 'events')", COPY)
     insert(fresh, 3)
     with tail.started(*source, "--follow", *options, to="out") as running:

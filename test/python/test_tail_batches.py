@@ -89,7 +89,7 @@ def test_a_run_with_a_command_is_killed_at_each_step(quick: Tail, fresh: Connect
 def check_notes(path: Path) -> None:
     """Check the lines written by NOTE: rows and bytes agree with the environment.
 
-    A batch repeats only directly after itself.
+    A batch may be repeated, but only before the next batch.
     """
     notes = [line.split() for line in path.read_text().splitlines()]
     names = [name for at, (name, *_) in enumerate(notes) if at == 0 or name != notes[at - 1][0]]
@@ -140,7 +140,7 @@ def test_a_kill_while_a_pipe_is_written_cuts_no_batch(tail: Tail, fresh: Connect
         first = running.stdout.readline()
         running.kill()
         running.wait()
-        # The process that writes into the pipe has the lock of the run.
+        # The process that writes into the pipe still holds the lock of the run.
         assert " is in use by " in tail("events", "--position", "p", code=1)
         assert numbers((first + running.stdout.read()).decode()) == list(range(1, 6_001))
     assert numbers(tail("events", "--position", "p")) == list(range(1, 10_001))

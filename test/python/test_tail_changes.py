@@ -1,4 +1,4 @@
-"""inorder tail and inorder count while other sessions change the table, with conflicts, under the user's settings."""
+"""inorder tail and inorder count during changes of the table, after conflicts, and under the user's settings."""
 
 import json
 import subprocess
@@ -128,7 +128,7 @@ def odd_settings(fresh: Connection) -> None:
 
 @contextmanager
 def hidden_operators(connection: Connection) -> Iterator[None]:
-    """Operators that the search_path finds instead of operators of the server."""
+    """Operators that hide built-in operators in the search_path."""
     connection.execute("""
         CREATE SCHEMA wrong;
         CREATE FUNCTION wrong.never(name, name) RETURNS boolean LANGUAGE sql AS 'SELECT false';
@@ -287,7 +287,7 @@ def rows_there(tail: Tail, form: str) -> list[int]:
 
 @pytest.mark.parametrize("form", ["json", "parquet"])
 def test_an_error_within_a_batch_leaves_no_part_of_the_batch(tail: Tail, fresh: Connection, form: str) -> None:
-    """The position does not move. After the cause was removed, a new run completes."""
+    """The position does not move. After the cause has been removed, a new run completes."""
     fresh.execute("CREATE TYPE mood AS ENUM ('sad', 'fine')")
     fresh.execute("CREATE TYPE holder AS (m mood)")  # for a plain enum, Arrow has the labels in the schema
     fresh.execute("ALTER TABLE events ADD h holder DEFAULT '(fine)'")
@@ -334,7 +334,7 @@ def test_a_large_value_takes_memory_of_twice_its_text(tail: Tail, fresh: Connect
 
 @pytest.mark.parametrize("source", ["table", "feed"])
 def test_a_row_of_more_than_a_gigabyte_as_text_is_named(tail: Tail, fresh: Connection, source: str) -> None:
-    """A row has 540 MB of bytea. The error names the row, and the format binary has the row."""
+    """A row has 540 MB of bytea. The error names the row. The format binary can write it."""
     fresh.execute("CREATE TABLE big (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), b bytea)")
     fresh.execute("ALTER TABLE big ALTER b SET COMPRESSION pglz; SELECT feed_create('f', 'big')")
     for size in (1, 540_000_000, 1):

@@ -34,7 +34,7 @@ FORMATS = ("json", "csv", "binary", "arrow", "parquet")
 
 
 class Counted:
-    """Stands for parts of a run. At each pause it terminates the session of the run."""
+    """Replaces Delivery.pause(): counts connections and files, and terminates the session of the run at each pause."""
 
     def __init__(self, database: Connection) -> None:
         self.database, self.connections, self.files = database, list[int](), list[int]()
@@ -137,7 +137,7 @@ print(lines)
 
 
 def test_standard_error_is_not_replaced(fresh: Connection, cluster: Cluster) -> None:
-    """Reading rows in another thread does not replace standard error, and no message of the server goes there."""
+    """The thread that reads rows does not redirect standard error, and writes no messages of the server to it."""
     insert(fresh, 3)
     batch = value(fresh, "SELECT to_jsonb(reader_next_batch('events', reader_start('events')))::text")
     done = subprocess.run(

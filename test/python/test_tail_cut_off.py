@@ -112,7 +112,7 @@ def test_batches_for_a_file_shrink_and_grow_again(
 
 
 class OneShard:
-    """Stands for the catalog of Citus: a table that has one shard."""
+    """Replaces the catalog of Citus: the table has one shard."""
 
     def __init__(self, session: Session, name: str) -> None:
         self.table = session.table(name)

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 @pytest.fixture
 def ordered(fresh: Connection) -> Connection:
-    """A table with a column whose value is drawn when a row is written."""
+    """A table with an identity column, whose value is assigned when a row is written."""
     fresh.execute('ALTER TABLE events ADD "s q" bigint GENERATED ALWAYS AS IDENTITY')
     fresh.execute('CREATE INDEX ON events ("s q")')
     return fresh

@@ -342,7 +342,7 @@ def test_the_first_batch_is_not_written_to_a_file_with_other_content(tail: Tail,
 
 
 def test_half_a_batch_in_a_file_excludes_other_sinks(tail: Tail, fresh: Connection) -> None:
-    """The other sink would get a whole batch, of which the file has a half.
+    """Another sink would get the whole batch, although the file already has half of it.
 
     Between whole batches, sinks may alternate.
     """
@@ -435,7 +435,7 @@ def test_a_run_ends_if_its_file_is_removed(tail: Tail, fresh: Connection) -> Non
 
 
 def test_without_room_a_file_ends_where_the_position_says(tail: Tail, fresh: Connection) -> None:
-    """However little of a batch or its header can be written, no row is cut off, and none comes twice."""
+    """If the disk is full within a batch or its header, the file has no partial row, and no row is repeated later."""
     insert(fresh, 4_000)
     for form in ("json", "csv"):
         arguments = ("events", "--format", form, "--batch-rows", "1500", "--position")
@@ -455,7 +455,7 @@ def test_without_room_a_file_ends_where_the_position_says(tail: Tail, fresh: Con
 
 
 def test_without_room_for_the_position_a_file_is_as_before(tail: Tail, fresh: Connection) -> None:
-    """If the position of a batch cannot be saved, the batch is cut off the file again."""
+    """If the position of a batch cannot be saved, the batch is removed from the end of the file again."""
     insert(fresh, 3)
     tail.appended(*EVENTS)
     before = (tail.folder / "out").read_bytes()

@@ -113,9 +113,9 @@ def private(server: Installation, lazy: Cluster, edition_name: str) -> Cluster:
 
 
 def write(dsn: str, number: int, ended: threading.Event) -> None:
-    """Write transactions of different lengths until the event is set; one transaction in five is rolled back.
+    """Write transactions of different lengths until the event is set, even if the server is down in between.
 
-    The server may be away.
+    One transaction in five is rolled back.
     """
     while not ended.is_set():
         with suppress(psycopg.OperationalError), connect(dsn) as connection:

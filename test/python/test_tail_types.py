@@ -217,7 +217,7 @@ def test_a_value_that_arrow_cannot_represent_becomes_null_on_request(fresh: Conn
 
 
 def test_nulls_among_values_stay_in_their_places(fresh: Connection, tail: Tail) -> None:
-    """The table has a column of each kind that the tool itself assembles."""
+    """The table has a column of each type for which the tool itself builds the Arrow array."""
     run(fresh, *MADE)
     kinds = {"a": "pair", "b": "int[]", "c": "mood", "d": "numeric(5,2)", "e": "uuid", "f": "jsonb", "g": "timestamptz"}
     columns = ", ".join(f"{name} {kind}" for name, kind in kinds.items())

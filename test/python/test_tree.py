@@ -77,7 +77,7 @@ def test_every_sql_function_is_documented_and_tested() -> None:
 
 def test_every_internal_function_is_used() -> None:
     source = sql_source()
-    # A script that updates may call functions that no other function calls.
+    # Update scripts may call functions that no other function calls.
     updates = (ROOT / "test" / "upgrade").glob("*.sql")
     calling = source + "".join(path.read_text() for path in (*C_FILES, *updates))
     faces = re.findall(rf"CREATE FUNCTION {PUBLIC}\.(\w+)\([^;]*?AS 'MODULE_PATHNAME', '\w*as_owner'", source)
@@ -256,8 +256,8 @@ def test_no_registry_host_is_named() -> None:
     assert [path for path in committed_files() if hosts.search(path.read_text(errors="replace"))] == []
 
 
-# A call without a schema. Neither the columns of a common table expression, as in tree(hash) AS (…), nor a hint to call
-# a function again is a call.
+# A call without a schema. Two similar texts are not calls: a common table expression, as in tree(hash) AS (…), and a
+# hint to call a function again.
 UNQUALIFIED = re.compile(r"""(?<![.\w@"'-])(\w+)\((?!\w+\) AS \(|\) again)""")
 QUOTED_TEXT = re.compile(r"'(?:[^']|'')*'")
 

@@ -246,9 +246,9 @@ def test_an_update_of_the_sql_edition_keeps_everything(
     with connect(dsn) as connection:
         connection.execute(reading)
         kept_state = Kept(connection)
-        # A superuser does not trust an edition of the installer, so the installer reads the table.
+        # The tool does not run functions of another role as a superuser, so the installer reads the table.
         run(connection, "GRANT SELECT ON events TO installer")
-        # There is no table of that row type here, because only the owner of the type could change it.
+        # The table of positions is not created with OF, because then only the owner of the type could change the type.
         positions = KeptPositions(connection, place.cluster, tmp_path, "(p feed_position)", "installer")
         state = kept_state.state(connection)
         sql_edition.install(place.cluster.original, place.cluster, update, dsn.rpartition("=")[2], "installer")

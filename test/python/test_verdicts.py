@@ -1,4 +1,4 @@
-"""Statements on the first screen of a page and in the last lines of a terminal, and when they are withheld."""
+"""Verdicts on the first screen of a page and in the last lines of a terminal, and results that are not decided."""
 
 import re
 from collections.abc import Sequence
@@ -98,7 +98,7 @@ def test_a_key_that_surely_loses_speed_is_not_advised_for_its_wal() -> None:
 def test_slowdown_is_judged_relative_to_bigint(share: float, answer: str) -> None:
     """While the large table is measured, the whole machine is four times slower.
 
-    A slow machine says nothing about a kind of key.
+    The slowdown of the machine must not count as a slowdown of a kind of key.
     """
     result = a_result()
     result.plan["rows"] = [1000, 10_000]
@@ -239,7 +239,7 @@ def test_a_machine_that_slowed_down_is_reported() -> None:
 
 
 def test_bars_of_enough_rounds_have_their_intervals() -> None:
-    """The interval of the longest bar ends at the edge. A few rounds, or rows that were counted, have no interval."""
+    """The longest interval ends at the edge. Bars of too few rounds, or of counted rows, have no interval."""
     result = with_ordered(v7=(1, 1.01, 18_000))
     bars = [bar for verdict in report_of(result).verdicts(result) for bar in verdict.bars]
     page = render([Labelled("a", result)])

@@ -1,4 +1,4 @@
-"""Transaction IDs come again after four billion transactions: rows of the catalog have IDs that are then used again."""
+"""Transaction ID wraparound: after four billion transactions, IDs in rows of the catalog are assigned again."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Runs of the tool as by a user, except that the tool is already loaded."""
+"""Runs of the command inorder in a process that has already imported the tool."""
 
 import os
 import re
@@ -21,7 +21,7 @@ def surroundings(server: Installation | None, temporary: Path | None) -> dict[st
 def inorder(
     *arguments: str, folder: Path, server: Installation | None = None, temporary: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the tool as a user does, except that the tool is already loaded."""
+    """Run the command inorder in a process that has already imported it, which is faster."""
     done = preloaded.run(arguments, folder, surroundings(server, temporary))
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -44,7 +44,7 @@ def run_experiment(folder: Path, server: Installation, temporary: Path, words: s
 
 
 def table_lines(printed: str, label: str) -> int:
-    """The number of lines of tables that begin with a label. Lines of sentences do not count.
+    """The number of table lines that begin with a label. Lines of text that begin with it do not count.
 
     >>> table_lines("bigint 1.2, random 1.3\\nbigint   1,200 0.4 MB", "bigint")
     1

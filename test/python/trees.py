@@ -12,10 +12,10 @@ from conftest import ROOT
 
 KEPT = ROOT / "build" / "packages"
 SUITES = {"debian-12": "bookworm", "debian-13": "trixie", "debian-sid": "sid"}
-# Files of this machine by which a system can reach its packages.
+# Files that are copied from this machine, so that a system can download packages.
 REACH = ("etc/apt/apt.conf.d", "etc/apt/auth.conf.d", "etc/pip.conf", "etc/resolv.conf", "etc/hosts", "etc/ssl/certs",
          "usr/local/share/ca-certificates")  # fmt: skip
-# Places for files that are written while packages are installed, and that are not installed files.
+# Places for temporary files, logs and caches that are written during the installation of a package.
 NOISE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/var/cache", "/var/log", "/var/lib/apt", "/var/lib/dpkg",
          "/var/lib/postgresql", "/etc/ssl", "/root/.cache", "/home/user/.cache")  # fmt: skip
 MOUNTS = """

@@ -45,7 +45,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 @contextmanager
 def blocked(call: Callable[..., T], session: Connection, *arguments: object) -> Iterator[Future[T]]:
-    """A call in another thread. When the block begins, the call waits for another session, or has ended."""
+    """Make a call in another thread. The block begins when a session blocks the call, or when the call has ended."""
     blockers, process = "SELECT cardinality(pg_blocking_pids(%s)) > 0", session.info.backend_pid
     with connect(session.info.dsn) as watcher, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(call, session, *arguments)

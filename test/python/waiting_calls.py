@@ -1,4 +1,4 @@
-"""Calls that wait for the lock of a table, and what they need. Tests change the table while they wait."""
+"""Calls that wait for the lock of a table, and their preparation. Tests change the table while the calls wait."""
 
 from inorder.connection.database import Connection
 
@@ -65,7 +65,7 @@ def prepare(owner: Connection, reader: Connection, table: str) -> None:
     run(reader, "CREATE TEMP TABLE kept AS SELECT reader_start('s.t') AS p, NULL::feed_batch AS b")
     run(reader, "UPDATE kept SET b = reader_next_batch('s.t', p)", "SELECT (feed_take_batch('out', 'w')).number")
     run(reader, "SELECT * FROM feed_take_batch('work', 'w')")
-    # The session has cached results, which calls use without looking at the table. The count lacks one row.
+    # The session caches results that calls can use without reading the table. The folded count lacks one row.
     run(owner, "SELECT exact_count_fold('s.t')", "INSERT INTO s.t (n) VALUES (1)")
     run(reader, "SELECT exact_count('s.t')")
 

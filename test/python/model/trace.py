@@ -1,4 +1,4 @@
-"""Steps of the stress test's writers and of a reader on a server, put into an order that the model can take."""
+"""Steps of the stress test's writers and of a reader on a server, sorted into an order that the model accepts."""
 
 import re
 import shutil
@@ -73,7 +73,7 @@ def poll(connection: Connection, position: str) -> tuple[Poll | None, str]:
 
 
 def numbers_in(text: str, first: int, end: int) -> set[int]:
-    """The numbers of a multirange from ``first`` on, as the model counts them: from 1.
+    """The numbers of a multirange from ``first`` to below ``end``, renumbered from 1 as in the model.
 
     >>> sorted(numbers_in("{[0,12),[14,15)}", 10, 20))
     [1, 2, 5]
@@ -93,8 +93,9 @@ def places(recorded: Recorded) -> dict[tuple[int, int], tuple[int, int]]:
 
 
 class Order:
-    """Puts steps into a possible order. Transactions begin by number, after earlier steps of their sessions.
+    """Sorts steps into a possible order.
 
+    Transactions begin in the order of their numbers, each after the previous transaction of its session has ended.
     A transaction ends between two snapshots: it is in progress in the first snapshot, and has ended in the second.
     """
 
@@ -149,7 +150,7 @@ def braced(numbers: set[int]) -> str:
 
 
 def replay(steps: Sequence[str]) -> tuple[int, str]:
-    """The number of steps that the model can take, and the violated invariant, if any."""
+    """The number of steps that the model accepts, and the violated invariant, if any."""
     highest = sum('"begin"' in step for step in steps)
     ((_, most),) = Counter(step for step in steps if '"write"' in step).most_common(1)
     constants = {
