@@ -48,14 +48,14 @@ ONCE_OF_SESSIONS = {
 }  # fmt: skip
 # Tests of features that the SQL edition does not have.
 NOT_RUN = {
-    "install": "the extension: its members, and which function may run in a parallel worker",
+    "install": "the members of the extension, and the parallel safety of its functions",
     "after_random": "uuid_after_random_nextval",
     "mask": "uuid_mask and uuid_unmask",
     "uuid_v1": "the type uuid_v1",
     "time_bounds": "the operators of uuid_v1 and uuid with timestamptz",
     "uuid_extras": "min(uuid), max(uuid) and partitions by time",
-    "feed_limit": "callers that do not take all rows, whom the SQL edition does not know",
-    "feed_parts": "which partitions a query is planned over",
+    "feed_limit": "an error if the caller does not fetch all rows",
+    "feed_parts": "plans that contain only the partitions with rows of the batch",
 }
 ISOLATION = (
     "xact_order", "shared_sequence", "feed_own_rows", "feed_gap_uuid", "feed_gap_default", "feed_gap_generated",
@@ -64,42 +64,43 @@ ISOLATION = (
     "feed_nobody_waits", "feed_detach", "exact_count_fold",
 )  # fmt: skip
 # Tests in Python of features that the SQL edition lacks, or implements differently.
-ALL_ROWS = "callers that do not take all rows, whom the SQL edition does not know"
-UNKNOWN = "the view feeds says that a feed has all rows only if no transaction has ended since"
-MEMORY = "what the C extension remembers of a table takes memory, which is seen to be freed"
-OWNED = "of a dump that a role makes which owns no more than the database: the state is the installer's"
-MADE = "of a dump into a database that has inorder already: one of the SQL edition makes it"
-LEFT_BEHIND = "of a dump without a table all rows of the state are missing, which docs/hosted.md says"
+ALL_ROWS = "the SQL edition does not detect callers that do not fetch all rows"
+UNKNOWN = "in the SQL edition, the view feeds shows a feed as caught up only if no transaction has ended since the poll"
+MEMORY = "the test checks that the C extension frees the memory in which it caches facts about tables"
+OWNED = "the owner of the database cannot dump the state of the SQL edition, which belongs to the installer"
+MADE = "the test restores into a database with inorder installed; a dump of the SQL edition installs it"
+LEFT_BEHIND = "a dump of the SQL edition without a table lacks the whole state: see docs/hosted.md"
 PLAIN_NAMES = "the SQL edition refuses a schema whose name needs quotes"
-STANDBYS = "standbys"
-ROWS = "the state, which roles that are admitted write: test_sql_edition_rights"
-INSTALLED = "a remedy installs the C extension in a database without inorder"
-LOOKS = "how few looks, statements and pages of the catalog calls need, which need more without C"
-STAYS = "reader_next_batch does not pass transactions that have no rows in the table"
+STANDBYS = "the SQL edition does not read on standbys"
+ROWS = "roles that are admitted may write the state: see test_sql_edition_rights.py"
+INSTALLED = "the test follows advice to install the C extension"
+APPLIES = "in the SQL edition, feed_apply reads all rows before it runs the statement"
+LOOKS = "calls of the SQL edition execute more statements and read more pages of the catalog"
+STAYS = "in the SQL edition, reader_next_batch does not pass transactions that have no rows in the table"
 NOT_RUN_IN_PYTHON = {
     "test_a_portal_executed_for_some_rows_still_moves_the_feed": ALL_ROWS,
     "test_a_named_portal_is_refused_like_a_cursor": ALL_ROWS,
     "test_server_side_cursors_of_psycopg_are_refused_and_streams_are_not": ALL_ROWS,
     "test_psql_with_fetch_count_gets_all_rows_or_an_error": ALL_ROWS,
     "test_a_limit_above_the_first_read_of_a_session_is_noticed": ALL_ROWS,
-    "test_a_feed_that_is_behind_comes_first": UNKNOWN,
+    "test_feeds_that_are_behind_are_listed_first": UNKNOWN,
     "test_following_the_advice_saves_what_it_predicts": INSTALLED,
     "test_each_gauge_has_samples_for_prometheus": UNKNOWN,
     "test_check_reports_feeds_that_are_behind_and_dead_batches": UNKNOWN,
     "test_caught_up_is_right_while_the_table_is_changed": UNKNOWN,
     "test_a_table_that_its_owner_changes_does_not_hide_other_feeds": UNKNOWN,
-    "test_a_filled_partition_is_noticed": STAYS,
+    "test_attaching_a_partition_with_rows_is_noticed": STAYS,
     "test_a_position_without_partitions_is_refused_after_the_first_read": STAYS,
-    "test_a_dump_without_a_table_has_the_state_of_the_others": LEFT_BEHIND,
+    "test_a_dump_without_some_tables_restores_the_state_of_the_others": LEFT_BEHIND,
     "test_state_is_restored_if_the_extension_is_in_another_schema": PLAIN_NAMES,
     "test_a_promotion_during_a_call_is_noticed": STANDBYS,
-    "test_the_owner_of_the_database_changes_and_deletes_nothing": ROWS,
+    "test_the_owner_of_the_database_cannot_change_or_delete_state": ROWS,
     "test_a_role_without_privileges_cannot_write_the_state": ROWS,
     "test_an_installer_dumps_and_restores_its_own_state": MADE,
     "test_a_session_forgets_tables_that_were_dropped": MEMORY,
     "test_the_owner_of_a_database_dumps_and_restores_it": OWNED,
-    "test_changes_that_an_idle_log_lacks_are_noticed": "changes_read",
-    "test_a_table_dropped_by_its_own_reader_is_an_error": "a statement of feed_apply begins when all rows are read",
+    "test_changes_that_an_idle_log_lacks_are_noticed": "the SQL edition has no changes_read",
+    "test_a_table_dropped_by_its_own_reader_is_an_error": APPLIES,
     "test_an_idle_count_is_not_repeated": LOOKS,
     "test_calls_execute_few_statements": LOOKS,
     "test_the_first_call_of_a_connection_touches_few_catalogs": LOOKS,

@@ -273,7 +273,7 @@ WHERE dbid = (SELECT d.oid FROM pg_database AS d WHERE d.datname = 'many')
 
 
 @pytest.mark.server
-def test_a_database_with_ten_thousand_tables(advised: Advised) -> None:
+def test_as_many_statements_are_run_for_ten_thousand_tables_as_for_few(advised: Advised) -> None:
     """As many statements are executed as for few tables, with at most a hundred blocks read for each table."""
     with advised.session("bare") as admin:
         run(admin, "CREATE DATABASE many")
@@ -339,7 +339,9 @@ def locking(dsn: str, mode: str) -> Iterator[tuple[Callable[[], None], list[str]
     ("mode", "sampled", "refused"),
     [("ACCESS EXCLUSIVE", False, set()), ("ROW EXCLUSIVE", True, set()), ("ACCESS EXCLUSIVE", True, {"unseen"})],
 )
-def test_no_session_waits_for_the_advice(advised: Advised, mode: str, sampled: bool, refused: set[str]) -> None:
+def test_advise_locks_only_the_catalog_and_sampled_tables(
+    advised: Advised, mode: str, sampled: bool, refused: set[str]
+) -> None:
     """A transaction of inorder advise locks only the catalog and, with --sample, the table that it reads."""
     dsn = f"{advised.cluster.dsn} dbname=planted"
     with advised.session() as admin:
@@ -379,7 +381,7 @@ def test_on_a_standby_counters_of_the_primary_are_not_seen(advised: Advised) -> 
 
 
 @pytest.mark.server
-def test_the_advice_waits_for_no_session(advised: Advised) -> None:
+def test_advise_does_not_wait_for_locks_of_other_sessions(advised: Advised) -> None:
     """Another session changes one table, and locks two others in the strongest mode."""
     with advised.session() as owner, owner.transaction():
         run(owner, "ALTER TABLE app.orders ADD COLUMN more int", "LOCK TABLE app.outbox, app.numbers")
@@ -438,7 +440,7 @@ def hostile(advised: Advised) -> str:
 
 
 @pytest.mark.server
-def test_a_hostile_database_runs_nothing_and_is_shown_as_text(advised: Advised) -> None:
+def test_advise_runs_no_code_of_the_database_and_escapes_its_names(advised: Advised) -> None:
     table = hostile(advised)
     data = advised.found("--sample", database="odd")
     assert len(data["findings"]) == 1, json.dumps(data)[-2500:]
@@ -493,7 +495,7 @@ def test_statements_are_not_read_from_a_replaceable_view(advised: Advised) -> No
     [((), 0), (("--fail-on", "count-all"), 3), (("--fail-on", "any"), 3),
      (("--least", "1TB", "--fail-on", "random-key"), 0)],
 )  # fmt: skip
-def test_exit_codes(advised: Advised, arguments: tuple[str, ...], code: int) -> None:
+def test_advise_exits_with_the_expected_code(advised: Advised, arguments: tuple[str, ...], code: int) -> None:
     done = advised.run(*arguments)
     assert done.returncode == code and b"Traceback" not in done.stderr, done.stderr
 
@@ -516,7 +518,7 @@ def test_each_finding_has_a_text_and_a_section() -> None:
 BARE = Load(10e6, 60_000, 0, 100, 0, 0, 0, 0, (), 2**40, 300)
 
 
-def test_the_share_of_the_key_falls_with_other_writes() -> None:
+def test_the_share_of_wal_that_the_key_causes_falls_with_other_writes() -> None:
     """The key's share of the WAL is largest for inserts alone.
 
     With five more indexes and as many updates, the share is almost zero.

@@ -109,7 +109,7 @@ def advised(folder: Path, *names: str, options: Sequence[str] = ()) -> dict[str,
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_each_poll_in_a_file_is_found_with_its_line_and_nothing_else(tmp_path: Path, style: str) -> None:
+def test_every_poll_in_a_file_and_nothing_else_is_reported_with_its_line(tmp_path: Path, style: str) -> None:
     name = written(tmp_path, [in_style(text, style) for text in (*POLLS, *OTHERS)])
     schema = written(tmp_path, [SCHEMA.rstrip(";")], "schema.sql")
     data = advised(tmp_path, name, schema)
@@ -155,7 +155,7 @@ def called(cluster: Cluster, texts: Sequence[str]) -> None:
 
 
 @pytest.mark.server
-def test_each_poll_that_a_server_ran_is_found_and_nothing_else(forms: Cluster, tmp_path: Path) -> None:
+def test_every_poll_that_a_server_ran_and_nothing_else_is_reported(forms: Cluster, tmp_path: Path) -> None:
     def found(*texts: str) -> tuple[list[str], list[str]]:
         called(forms, texts)
         done = preloaded.run(["advise", "--format", "json"], tmp_path, environment_of(forms), PATIENCE)
@@ -182,7 +182,7 @@ def test_statements_that_are_not_understood_are_counted_with_their_place(tmp_pat
     assert [finding["evidence"][0]["source"] for finding in data["findings"]] == ["queries.sql:11"]
 
 
-def test_a_table_whose_rows_change_needs_changes(tmp_path: Path) -> None:
+def test_reading_changes_is_advised_for_a_table_with_updates_or_deletes(tmp_path: Path) -> None:
     for change in ("DELETE FROM events WHERE id < $1", "UPDATE events SET body = $1"):
         (finding,) = advised(tmp_path, written(tmp_path, [POLLS[0], change]))["findings"]
         assert "inorder prepare '\"events\"' --changes" in finding["remedy"][-1]
@@ -195,7 +195,9 @@ def test_a_table_whose_rows_change_needs_changes(tmp_path: Path) -> None:
     [(("--fail-on", "polling-reader"), 3, ""), (("--fail-on", "any"), 3, ""), (("--fail-on", "random-key"), 0, ""),
      (("--statements", "latin.sql"), 2, "latin.sql is not UTF-8")],
 )  # fmt: skip
-def test_exit_codes(tmp_path: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
+def test_advise_on_statements_exits_with_the_expected_code(
+    tmp_path: Path, arguments: tuple[str, ...], code: int, message: str
+) -> None:
     (tmp_path / "latin.sql").write_bytes(b"SELECT '\xe9'")
     done = inorder("advise", "--statements", written(tmp_path, POLLS), *arguments, folder=tmp_path)
     assert done.returncode == code and message in done.stderr
@@ -218,7 +220,7 @@ def test_a_missing_package_is_named_before_anything_is_read(package: str, argume
 
 
 @pytest.mark.server
-def test_without_the_parser_the_advice_names_what_it_cannot_see(forms: Cluster) -> None:
+def test_without_pglast_advise_reports_that_statements_were_not_parsed(forms: Cluster) -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT.format(package="pglast"), "advise"], check=False,
                           capture_output=True, text=True, timeout=PATIENCE, env=environment_of(forms))  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -252,7 +254,7 @@ for name, text in json.load(sys.stdin).items():
 """
 
 
-def test_no_statement_takes_long_or_ends_the_program() -> None:
+def test_hostile_statements_neither_hang_nor_crash_the_program() -> None:
     """Anybody can write statements. A separate process parses them, because the parser recurses in C."""
     assert [name for name, text in HOSTILE.items() if len(text) > LONGEST] == []
     command, statements = [sys.executable, "-c", PARSE], json.dumps(HOSTILE)
@@ -269,7 +271,7 @@ GROWING: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("name", GROWING)
-def test_twice_the_length_is_twice_the_work(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_work_grows_linearly_with_the_length_of_a_statement(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     visited = 0
 
     def counted(*nodes: Any) -> Iterator[Any]:

@@ -86,7 +86,7 @@ def test_both_kinds_of_key_are_offered_with_their_cost() -> None:
     assert finding.instead == () and "\n  choice    " not in of_server(facts, [finding], []).as_text()
 
 
-def test_readers_of_a_table_with_deletes_need_changes() -> None:
+def test_reading_changes_is_advised_for_a_table_with_updates_or_deletes() -> None:
     facts = recorded_facts()
     poll = Understood((Poll((("", "orders"),), "at", True, False),))
     statements = [Statement("SELECT … ORDER BY at", 100, 1, 0, 0, poll)]

@@ -5,7 +5,7 @@ import re
 import agents
 
 
-def test_both_files_agree_with_the_present_pages() -> None:
+def test_llms_txt_and_the_skill_agree_with_the_pages() -> None:
     assert agents.LIST.read_text() == agents.llms()
     assert agents.SKILL.read_text() == agents.skill()
 

@@ -144,7 +144,7 @@ def test_a_read_refuses_each_table_that_the_queries_refuse(place: Place, kind: s
         "x bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, y uuid PRIMARY KEY",
     ],
 )  # fmt: skip
-def test_the_members_equal_those_that_the_queries_find(place: Place, keys: str) -> None:
+def test_the_members_of_a_table_equal_those_found_by_queries(place: Place, keys: str) -> None:
     """The bytes are compared, as in each read, because queries may describe the table in another isolation level."""
     owner = place.session()
     run(owner, f"CREATE TABLE t ({keys})", "CREATE INDEX ON t (x)", "SELECT feed_enable('t')")

@@ -179,7 +179,7 @@ INJECTED = ",RIGHTARG=int);SELECT evil.attack();--, x, y"
 OPERAND = f"{INJECTED.split(', ', maxsplit=1)[0]}, RIGHTARG = x, COMMUTATOR = OPERATOR("[:63]
 
 
-def test_the_name_of_the_schema_ends_no_statement(mallory: Connection) -> None:
+def test_a_hostile_schema_name_cannot_inject_sql(mallory: Connection) -> None:
     run(
         mallory, ATTACK, 'CREATE SCHEMA "x, y; %s"', f'CREATE SCHEMA "{INJECTED}"',
         f'CREATE TYPE pg_temp."{OPERAND}" AS ENUM ()',
@@ -251,7 +251,7 @@ def test_the_installer_owns_no_object_of_the_internal_schema(dsn: str, mallory: 
     use(dsn, "evil")
 
 
-def test_default_privileges_give_no_rights_away(attacked: Cluster) -> None:
+def test_default_privileges_grant_nothing_on_the_state(attacked: Cluster) -> None:
     with database(attacked) as dsn, connect(dsn) as admin:
         for kind in ("TABLES", "FUNCTIONS", "SCHEMAS", "TYPES"):
             run(admin, f"ALTER DEFAULT PRIVILEGES GRANT ALL ON {kind} TO mallory, PUBLIC")

@@ -202,8 +202,8 @@ OTHER_TEXTS = (
 )  # fmt: skip
 
 
-@pytest.mark.skipif(TESTED != "c", reason="in the SQL edition the text is run by the role that made it")
-def test_a_query_text_runs_only_over_its_own_table(dsn: str) -> None:
+@pytest.mark.skipif(TESTED != "c", reason="in the SQL edition, the role that created the query text runs it")
+def test_a_query_over_a_table_other_than_its_own_is_refused(dsn: str) -> None:
     """The query is examined after it was parsed and before it is planned: names may lead to other objects by then."""
     with connect(f"{dsn} user=mallory") as mallory:
         run(mallory, *TABLES["nothing hostile"].format(feeds=";\n".join(FEEDS)).split(";\n"))
@@ -219,7 +219,7 @@ def test_a_query_text_runs_only_over_its_own_table(dsn: str) -> None:
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("table", TABLES)
-def test_no_code_of_the_owner_runs_as_a_reader(dsn: str, table: str) -> None:
+def test_code_of_the_owner_of_a_table_never_runs_as_its_reader(dsn: str, table: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory:
         run(mallory, CONSTANT, "GRANT USAGE ON SCHEMA evil TO PUBLIC")
         run(mallory, *TABLES[table].format(feeds=";\n".join(FEEDS)).split(";\n"))
@@ -480,7 +480,7 @@ def test_a_schema_renamed_during_a_call_leads_to_no_other_object(dsn: str, other
 
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
-def test_a_lock_taken_after_a_wait_is_on_the_table(dsn: str) -> None:
+def test_a_call_that_waited_locks_its_table_or_fails(dsn: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=mallory") as swapper, connect(dsn) as admin:
         for schema in ("front", "back"):
             run(mallory, f"CREATE SCHEMA {schema}", EVENTS.format(name=f"{schema}.t"))
@@ -525,7 +525,7 @@ def springs(mallory: Connection, reader: Connection, statement: str) -> bool:
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("impostor", IMPOSTORS)
-def test_a_query_text_made_for_a_table_reads_no_other_table(dsn: str, impostor: str) -> None:
+def test_a_query_made_for_a_table_never_reads_another_table(dsn: str, impostor: str) -> None:
     role = " user=bob" if impostor == "a policy" else ""  # policies do not apply to a superuser
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn}{role}") as reader:
         run(mallory, "CREATE SCHEMA front", EVENTS.format(name="front.t"), "SELECT feed_enable('front.t')")
@@ -709,7 +709,7 @@ def alices(dsn: str) -> str:
     return dsn
 
 
-def test_a_stranger_neither_moves_nor_locks_anything(alices: str) -> None:
+def test_a_role_without_privileges_can_neither_move_nor_lock_a_feed(alices: str) -> None:
     with connect(alices) as admin, connect(f"{alices} user=mallory") as mallory:
         oid = value(admin, "SELECT 'alice.t'::regclass::oid")
         feed = value(admin, "SELECT id FROM inorder_internal.feed")
@@ -729,7 +729,7 @@ def test_a_stranger_neither_moves_nor_locks_anything(alices: str) -> None:
         assert value(mallory, "SELECT count(*) FROM feeds") == 0
 
 
-def test_a_reader_moves_no_feed_but_its_own(alices: str) -> None:
+def test_a_reader_can_move_only_its_own_and_granted_feeds(alices: str) -> None:
     with connect(f"{alices} user=alice") as alice, connect(f"{alices} user=bob") as bob:
         run(alice, "GRANT USAGE ON SCHEMA alice TO bob", "GRANT SELECT ON alice.t TO bob")
         run(bob, "SELECT feed_create('a', 'alice.t')")
@@ -782,7 +782,7 @@ OWN_CALLS = (
 
 
 @pytest.mark.parametrize("off", ["indexscan", "seqscan", "nestloop"])
-def test_nobody_waits_for_the_owner_of_another_table(alices: str, off: str) -> None:
+def test_no_call_waits_for_a_lock_on_a_table_of_another_owner(alices: str, off: str) -> None:
     with connect(f"{alices} user=alice") as alice, connect(f"{alices} user=mallory") as mallory:
         run(mallory, *FEED.split("; "), "GRANT SELECT ON evil.t TO alice")
         with connect(alices) as admin:
@@ -795,7 +795,7 @@ def test_nobody_waits_for_the_owner_of_another_table(alices: str, off: str) -> N
         run(mallory, "ROLLBACK")
 
 
-def test_pg_monitor_sees_the_state_and_moves_no_feed(alices: str) -> None:
+def test_pg_monitor_can_see_the_state_but_cannot_move_a_feed(alices: str) -> None:
     with connect(f"{alices} user=alice") as alice, connect(f"{alices} user=monitor") as monitor:
         run(alice, "SELECT * FROM feed_read('a', null::alice.t, 1)")
         key = str(value(alice, "SELECT min(id::text) FROM alice.t"))
@@ -806,7 +806,7 @@ def test_pg_monitor_sees_the_state_and_moves_no_feed(alices: str) -> None:
             assert refusal(monitor, "TABLE inorder_internal.feed") == "42501"
 
 
-def test_no_lock_that_anybody_may_take_stops_a_reader(alices: str) -> None:
+def test_an_advisory_lock_of_another_role_does_not_block_a_reader(alices: str) -> None:
     with (
         connect(alices) as admin,
         connect(f"{alices} user=mallory") as mallory,
@@ -862,7 +862,7 @@ ODD = [
 ]
 
 
-def test_no_owner_breaks_the_view_feeds_for_other_roles(alices: str) -> None:
+def test_an_owner_cannot_break_the_view_feeds_for_other_roles(alices: str) -> None:
     with ExitStack() as stack:
         users = ("postgres", "alice", "mallory", "monitor", "bob")
         sessions = {user: stack.enter_context(connect(f"{alices} user={user}")) for user in users}
@@ -880,7 +880,7 @@ def test_no_owner_breaks_the_view_feeds_for_other_roles(alices: str) -> None:
             run(sessions["postgres"], f"DROP SCHEMA IF EXISTS odd, {ODD_SCHEMA} CASCADE", "DROP TABLE IF EXISTS t")
 
 
-def test_a_dropped_table_takes_its_feeds_with_it(alices: str) -> None:
+def test_feeds_are_dropped_with_their_table(alices: str) -> None:
     with connect(f"{alices} user=alice") as alice, connect(alices) as admin:
         run(alice, "DROP TABLE alice.t")
         assert value(alice, "SELECT count(*) FROM feeds WHERE relation IS NOT NULL") == 0
@@ -890,7 +890,7 @@ def test_a_dropped_table_takes_its_feeds_with_it(alices: str) -> None:
         assert value(admin, "SELECT count(*) FROM inorder_internal.count_part") == 0
 
 
-def test_no_session_waits_for_a_stranger(alices: str) -> None:
+def test_no_session_waits_for_calls_of_an_unprivileged_role(alices: str) -> None:
     calls = (
         "SELECT feed_create('m', 'evil.t')",
         "DROP TABLE evil.gone; SELECT feed_create('m', 'evil.t')",
@@ -925,7 +925,7 @@ USE_AS_ALICE = (
 )
 
 
-def test_two_strangers_create_feeds_at_the_same_time(alices: str) -> None:
+def test_several_roles_can_create_feeds_at_the_same_time(alices: str) -> None:
     """IDs are assigned under a lock, so that no role fails because of another role."""
     with connect(f"{alices} user=alice") as alice:
         run(alice, "GRANT USAGE ON SCHEMA alice TO PUBLIC", "GRANT SELECT ON alice.t TO PUBLIC")

@@ -78,7 +78,7 @@ def test_no_overload_of_another_role_is_called(attacked: Cluster, tmp_path: Path
         assert [done.returncode for done in runs] == [0] * len(COMMANDS), runs
 
 
-def test_a_lock_of_a_stranger_stops_no_tail(attacked: Cluster, tmp_path: Path) -> None:
+def test_an_advisory_lock_of_another_role_does_not_block_tail(attacked: Cluster, tmp_path: Path) -> None:
     with database(attacked) as dsn, connect(dsn) as admin, connect(f"{dsn} user=mallory") as mallory:
         run(admin, "CREATE EXTENSION inorder", "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())")
         run(admin, "SELECT feed_create('f', 't')", "INSERT INTO t DEFAULT VALUES")

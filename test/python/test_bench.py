@@ -56,7 +56,7 @@ def with_benchmarks(*arguments: str, folder: Path, server: Installation | None =
     ).stdout
 
 
-def test_the_tables_are_as_recorded(tmp_path: Path) -> None:
+def test_reports_of_recorded_benchmarks_have_the_recorded_tables(tmp_path: Path) -> None:
     program = "import sys; from inorder.cli import cli; "
     program += "[cli(['lab', 'report', file, '--format', 'json'], standalone_mode=False) for file in sys.argv[1:]]"
     files = [RECORDED / "bench" / f"{name}.json.gz" for name in RUNS]
@@ -85,7 +85,7 @@ WORK = workers.WorkersPlan(workers=(1, 3), rows=60, batch_rows=7, call_us=1000)
 
 
 @pytest.mark.parametrize("rows", [[1], [1, 2, 2], [1, 3]])
-def test_rows_that_are_missing_or_come_again_are_an_error(rows: list[int]) -> None:
+def test_missing_or_repeated_rows_are_an_error(rows: list[int]) -> None:
     with pytest.raises(InorderError, match=f"{len(rows)} rows were delivered, not the 2 committed rows"):
         delivery.delays_ms({1: 10.0, 2: 10.0}, [(11.0, rows)])
 
@@ -129,7 +129,7 @@ def test_each_row_is_processed_once(working: workers.WorkersExperiment) -> None:
 
 
 @pytest.mark.server
-def test_rows_that_are_left_are_an_error(working: workers.WorkersExperiment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_processed_twice_are_an_error(working: workers.WorkersExperiment, monkeypatch: pytest.MonkeyPatch) -> None:
     process = workers.WorkersExperiment.process
 
     def twice(experiment: workers.WorkersExperiment, session: Connection, number: int) -> list[str]:
@@ -144,7 +144,7 @@ def test_rows_that_are_left_are_an_error(working: workers.WorkersExperiment, mon
         working.work(3, 0)
 
 
-def test_the_form_with_the_steepest_pieces_is_named() -> None:
+def test_the_form_whose_times_grow_most_is_named() -> None:
     plan = pieces.PiecesPlan(forms=("uuid", "partial"))
     times = {("uuid", 1): (2.0, 2.0), ("uuid", 2): (2.0, 3.0), ("partial", 1): (4.0, 8.0), ("partial", 2): (4.0, 6.0)}
     runs = [
@@ -180,7 +180,7 @@ def test_each_backlog_is_read_to_its_end(server: Installation) -> None:
         experiment.close()
 
 
-def test_a_command_that_fails_is_an_error_with_its_words(tmp_path: Path) -> None:
+def test_a_failing_command_is_reported_with_its_standard_error(tmp_path: Path) -> None:
     command = ["sh", "-c", "echo row; echo no such table >&2; exit 3"]
     with pytest.raises(InorderError, match="sh failed with exit code 3: no such table"):
         tail.timed_command(command, os.environ, tmp_path / "rows")
@@ -201,7 +201,7 @@ def test_the_time_of_the_start_in_the_same_round_is_subtracted() -> None:
 
 
 @pytest.mark.server
-def test_all_rows_are_written_by_each_command(server: Installation) -> None:
+def test_each_command_writes_all_rows(server: Installation) -> None:
     plan = tail.TailPlan(rows=1050, batch_rows=(100,))
     assert plan.written == 1000
     with Cluster(server) as cluster:
@@ -255,7 +255,7 @@ def test_the_adapter_describes_itself_processes_the_due_jobs_and_ends(cluster: C
     assert one_row(fresh, "SELECT count(*) FROM feed_batches") == (0,)
 
 
-def test_the_page_and_its_pictures_agree_with_the_kept_run() -> None:
+def test_the_page_and_its_pictures_agree_with_the_recorded_run() -> None:
     page, run = queues_page.PAGE.read_text(), queues_page.kept()
     assert with_parts(page, queues_page.parts(run)) == page
     for curve in queues_page.DRAWN:
@@ -264,7 +264,7 @@ def test_the_page_and_its_pictures_agree_with_the_kept_run() -> None:
             assert picture == (pictures.IMAGES / f"queues-{curve}-{theme}.svg").read_text()
 
 
-def test_the_table_agrees_with_the_kept_samples() -> None:
+def test_the_table_agrees_with_the_recorded_samples() -> None:
     samples = price.load(ROOT / "docs" / "results" / "price-18.json.gz")
     rounds = {len(values) for kinds in samples.values() for kind in kinds.values() for values in kind.values()}
     assert samples.keys() == price.MEASUREMENTS.keys() and min(rounds) == max(rounds) >= 15
@@ -274,7 +274,7 @@ def test_the_table_agrees_with_the_kept_samples() -> None:
     assert "\n".join(price.table(samples)) in (ROOT / "docs" / "results" / "price-18.md").read_text()
 
 
-def test_the_table_of_counts_by_group_agrees_with_the_kept_samples() -> None:
+def test_the_table_of_counts_by_group_agrees_with_the_recorded_samples() -> None:
     samples = json.loads(gzip.decompress((ROOT / "docs" / "results" / "groups-18.json.gz").read_bytes()))
     assert min(len(values) for sides in samples.values() for values in sides.values()) >= 9
     assert "\n".join(groups.table(samples)) in (ROOT / "docs" / "results" / "groups-18.md").read_text()
@@ -293,7 +293,7 @@ def test_the_cost_of_masks_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert all(float(line[26:]) > 0 for line in shown)
 
 
-def test_the_table_of_existing_tables_agrees_with_the_kept_samples() -> None:
+def test_the_table_of_existing_tables_agrees_with_the_recorded_samples() -> None:
     samples = prepared.load_samples(ROOT / "docs" / "results" / "prepared-18.json.gz")
     page = (ROOT / "docs" / "results" / "prepared-18.md").read_text()
     assert "\n".join(prepared.table_of(samples)) in page

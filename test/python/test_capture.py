@@ -158,7 +158,9 @@ def read_by_spark(world: World, role: str) -> None:
 
 
 @pytest.mark.editions
-def test_no_name_is_captured(world: World, edition_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_name_resolves_to_an_object_of_another_role(
+    world: World, edition_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.run(SUPERUSER, COPY)
     write(world)
     for role in ALL:
@@ -173,7 +175,7 @@ def test_no_name_is_captured(world: World, edition_name: str, monkeypatch: pytes
 
 
 @pytest.mark.editions
-def test_no_name_is_captured_after_columns_were_renamed_or_dropped(world: World) -> None:
+def test_no_name_resolves_to_another_object_after_columns_were_renamed_or_dropped(world: World) -> None:
     """The triggers of a log contain the former names of columns. A call of a function may now have such a name."""
     for table in LOGGED:
         world.run(OWNER, f"ALTER TABLE {table} RENAME id TO key", f"ALTER TABLE {table} DROP COLUMN gone")
@@ -183,7 +185,7 @@ def test_no_name_is_captured_after_columns_were_renamed_or_dropped(world: World)
     assert world.captured() == []
 
 
-def test_captured_names_are_reported(world: World) -> None:
+def test_names_that_resolve_to_objects_of_other_roles_are_reported(world: World) -> None:
     """Check the test itself: it reports names before pg_catalog, and an operator behind pg_catalog that fits better."""
     world.run(OWNER, "SELECT count(*) FROM pg_class WHERE relkind = 'r'")
     world.run(READER, "SELECT FROM pg_catalog.pg_type WHERE typreceive != 0 AND false")

@@ -99,7 +99,7 @@ LOGS = ["app.c_changes()", "app.cp_changes()"]
 OF_LOGS = ["c_changes", "cp_changes"]
 
 
-def test_no_function_lends_the_rights_of_its_owner(catalog: Connection) -> None:
+def test_no_function_is_security_definer(catalog: Connection) -> None:
     lent = f"SELECT p.proname FROM pg_proc AS p WHERE p.prosecdef AND p.pronamespace::regnamespace::text {OF_OTHERS}"
     assert names(catalog, lent) == []
 
@@ -119,7 +119,7 @@ UNPINNED = f"""
     ORDER BY p.proname"""
 
 
-def test_every_text_of_a_function_is_read_under_a_path_of_its_own(catalog: Connection) -> None:
+def test_functions_with_a_text_body_set_their_own_search_path(catalog: Connection) -> None:
     functions = names(catalog, UNPINNED)
     assert [name for name in functions if name in LOGS] == (LOGS if is_sql(catalog) else [])
     functions = [name for name in functions if name not in LOGS]
@@ -127,7 +127,7 @@ def test_every_text_of_a_function_is_read_under_a_path_of_its_own(catalog: Conne
     assert bare == (set(BARE) if is_sql(catalog) else set())
 
 
-def test_everybody_can_use_only_trigger_functions_that_check_their_call(catalog: Connection) -> None:
+def test_public_can_execute_only_trigger_functions_that_check_their_call(catalog: Connection) -> None:
     """Such trigger functions check how they are called: see test_attacks_tables.py, which creates the triggers."""
     triggers = names(
         catalog,
@@ -156,7 +156,7 @@ GRANTED = f"""
     WHERE o.schema IN {OURS} AND a.grantee = {{}} ORDER BY 1"""
 
 
-def test_default_privileges_give_a_stranger_no_right_on_our_objects(catalog: Connection) -> None:
+def test_default_privileges_grant_no_right_on_objects_of_the_extension(catalog: Connection) -> None:
     assert names(catalog, GRANTED.format("'made_stranger'::regrole")) == []
 
 
@@ -211,7 +211,7 @@ OF_OUR_NAMES = """
     WHERE g.tgname LIKE '%inorder%' ORDER BY 1"""
 
 
-def test_triggers_with_our_names_are_ours(catalog: Connection) -> None:
+def test_triggers_with_names_of_the_extension_belong_to_it(catalog: Connection) -> None:
     triggers = [name for name in names(catalog, OF_OUR_NAMES) if "_changes_" not in name]
     of_logs = {"check_marker", "check_writer"} if is_sql(catalog) else {"changes_trigger"}
     assert {name.rpartition(" ")[2] for name in triggers} == {"feed_guard"} | of_logs
@@ -221,7 +221,7 @@ TAKEN = ("zz_inorder_guard", "zz_inorder_update", "zz_inorder_truncate")
 ENABLE = "SELECT feed_enable('app.taken')"
 
 
-def test_a_trigger_that_has_one_of_our_names_is_not_taken_for_ours(catalog: Connection) -> None:
+def test_a_trigger_of_another_role_with_a_name_of_the_extension_is_not_accepted(catalog: Connection) -> None:
     """A role creates the trigger while it has TRIGGER; REVOKE does not drop it. feed_enable() replaces it, or fails."""
     run(catalog, "CREATE TABLE app.taken (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
         "ALTER TABLE app.taken OWNER TO made_owner", "GRANT CREATE, USAGE ON SCHEMA app TO made_stranger",

@@ -162,5 +162,5 @@ def test_a_disk_is_limited_to_a_number_of_requests(server: Installation) -> None
         assert not any("3000" in (group / file).read_text() for file, _ in cgroup.iops_files(where.version, None))
 
 
-def test_a_folder_on_no_disk_has_no_disk_to_limit() -> None:
+def test_a_folder_without_a_block_device_has_no_disk_to_limit() -> None:
     assert disk_of(Path("/proc")) is None

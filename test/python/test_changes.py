@@ -302,7 +302,7 @@ SWAP = (
 )  # fmt: skip
 
 
-def test_another_table_with_the_name_is_noticed(fresh: Connection) -> None:
+def test_a_table_that_takes_over_the_name_is_noticed(fresh: Connection) -> None:
     copy = followed(fresh)
     run(fresh, *SWAP)
     assert state(fresh, READ) == GROUND
@@ -319,7 +319,7 @@ def test_another_table_with_the_name_is_noticed(fresh: Connection) -> None:
     copy.follow(fresh)
 
 
-def test_rows_that_are_hidden_are_not_deleted(fresh: Connection) -> None:
+def test_a_read_fails_if_row_security_hides_rows(fresh: Connection) -> None:
     prepare(fresh)
     read = READ.replace("('copy', 'w')", "('copy', 'w', owner => 'postgres')").replace("null::t", "null::t, 'postgres'")
     with roles(fresh, "changes_reader"):
@@ -359,7 +359,7 @@ def test_the_owner_of_the_schema_cannot_replace_the_log(fresh: Connection, editi
         assert value(fresh, "SELECT count(*) FROM public.seen") == 0
 
 
-def test_nobody_writes_into_a_log_by_the_trigger_of_another_table(fresh: Connection, edition_name: str) -> None:
+def test_a_trigger_on_another_table_cannot_write_into_a_log(fresh: Connection, edition_name: str) -> None:
     """Any role may create such a trigger on its own tables, and on tables of the same owner on which it has TRIGGER."""
     function = "public.changes_trigger" if edition_name == "c" else "public.t_changes"
     with roles(fresh, "mallory_of_logs"):
@@ -401,7 +401,7 @@ def test_each_role_that_may_write_into_the_table_writes_the_log(fresh: Connectio
 TAKE = "SELECT number FROM feed_take_batch('copy', 'w')"
 
 
-def test_a_stranger_writes_no_row_into_a_log(fresh: Connection, edition_name: str) -> None:
+def test_a_role_without_privileges_cannot_write_into_a_log(fresh: Connection, edition_name: str) -> None:
     """A view of the table gives a stranger no right on the log.
 
     In the SQL edition a writer can log any key, but no marker.
@@ -466,7 +466,7 @@ def test_a_foreign_partition_or_one_of_another_owner_is_refused_in_a_log(fresh: 
     A trigger cannot write into a foreign table without a plan.
     """
     if edition_name == "sql":
-        pytest.skip("the SQL edition writes rows of a log by statements")
+        pytest.skip("the SQL edition writes the rows of a log with INSERT statements")
     with roles(fresh, "mallory_of_logs"):
         run(fresh, *KEEPS_LOGS, "INSERT INTO t VALUES (1)", "ALTER TABLE l OWNER TO mallory_of_logs")
         assert state(fresh, "INSERT INTO t VALUES (2)") == GROUND
@@ -500,7 +500,7 @@ def test_partitions_of_a_log_are_examined_again_only_when_they_change(
 ) -> None:
     """To examine a thousand partitions in each statement would take most of its time."""
     if edition_name == "sql":
-        pytest.skip("the SQL edition writes rows of a log by statements")
+        pytest.skip("the SQL edition writes the rows of a log with INSERT statements")
     looks: list[str | None] = []
     fresh.add_notice_handler(lambda message: looks.append(message.message_primary))
     run(fresh, *KEEPS_LOGS, *HIGH_PARTS, "SELECT changes_resync('t')")
@@ -528,7 +528,7 @@ def test_no_partition_key_of_another_owner_is_evaluated_by_a_writer(
 ) -> None:
     """The server evaluates constants in the key of a partitioned table when the server loads the table's partitions."""
     if edition_name == "sql":
-        pytest.skip("the SQL edition writes rows of a log by statements")
+        pytest.skip("the SQL edition writes the rows of a log with INSERT statements")
     looks: list[str | None] = []
     fresh.add_notice_handler(lambda message: looks.append(message.message_primary))
     high, _ = HIGH_PARTS
@@ -542,7 +542,7 @@ def test_no_partition_key_of_another_owner_is_evaluated_by_a_writer(
         assert "evaluated" not in looks
 
 
-def test_a_log_has_no_log(fresh: Connection) -> None:
+def test_a_log_of_a_log_is_refused(fresh: Connection) -> None:
     """The trigger writes into the log without a statement on the log: a log of the log would miss these rows."""
     run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "SELECT changes_enable('t_changes')")
     assert state(fresh, "SELECT changes_enable('t')") == GROUND
@@ -630,7 +630,7 @@ def number_of(connection: Connection, table: str) -> object:
     return value(connection, f"SELECT '{table}'::regclass::oid")
 
 
-def test_the_trigger_of_logs_writes_into_no_log_of_another_role(
+def test_the_trigger_function_does_not_write_into_a_log_of_another_role(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
     """Everybody may use the trigger function, with any table as its argument.
@@ -656,7 +656,7 @@ def test_the_trigger_of_logs_writes_into_no_log_of_another_role(
 
 
 @pytest.mark.parametrize(("key", "dropped"), [("int[]", "name"), ("int[]", "int"), ("int", "int[]")])
-def test_the_trigger_of_logs_writes_nothing_into_a_dropped_column(
+def test_the_trigger_function_writes_nothing_into_a_dropped_column(
     fresh: Connection, edition_name: str, key: str, dropped: str
 ) -> None:
     """The type of a dropped column is 0, and so is the array type of int[], which does not exist.
@@ -679,7 +679,7 @@ def test_the_trigger_of_logs_writes_nothing_into_a_dropped_column(
 
 
 @pytest.mark.parametrize("is_log", [False, True], ids=["a table of its shape", "a log"])
-def test_the_privilege_trigger_does_not_suffice_to_make_a_log(
+def test_the_trigger_privilege_does_not_suffice_to_create_a_log(
     fresh: Connection, edition_name: str, is_log: bool
 ) -> None:
     """A role with TRIGGER on two tables of an owner must not insert rows into the table on which it lacks INSERT."""
@@ -725,7 +725,9 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("kind", PLANTED)
-def test_a_table_that_runs_code_of_another_role_becomes_no_log(fresh: Connection, edition_name: str, kind: str) -> None:
+def test_a_table_that_runs_code_of_another_role_is_not_accepted_as_a_log(
+    fresh: Connection, edition_name: str, kind: str
+) -> None:
     """A role that once had TRIGGER on the log could have planted code there.
 
     Each writer of the logged table would run it.
@@ -749,7 +751,9 @@ def test_a_partition_of_a_log_runs_no_code_of_another_role(
 ) -> None:
     """Default privileges may give another role TRIGGER on a partition that is created later."""
     if edition_name == "sql":
-        pytest.skip("the SQL edition writes logs by statements of the role, which fire the triggers of the log")
+        pytest.skip(
+            "the SQL edition writes logs with INSERT statements of the role, which fire the triggers of the log"
+        )
     partition = 't_changes_1 (change uuid NOT NULL, id int[], op "char" NOT NULL)'
     if other_columns:
         partition = 't_changes_1 (op "char" NOT NULL, id int[], change uuid NOT NULL)'
@@ -833,7 +837,7 @@ def test_objects_of_the_owner_on_a_log_run_as_the_writer(fresh: Connection, odd:
 
 
 @pytest.mark.parametrize("made", ["trigger", "rule"])
-def test_a_table_with_code_of_a_former_role_becomes_no_log(fresh: Connection, made: str) -> None:
+def test_a_table_with_code_of_a_former_role_is_not_accepted_as_a_log(fresh: Connection, made: str) -> None:
     """The role once had TRIGGER on the log, or owned the log. The role's trigger or rule would run as each writer."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "GRANT CREATE ON SCHEMA public TO mallory_of_logs",
@@ -870,7 +874,7 @@ def test_logs_that_swap_their_names_do_not_mix_their_rows(fresh: Connection, edi
 MALLORY = "'mallory_of_logs'"
 
 
-def test_a_key_with_a_type_of_the_owner_is_refused(fresh: Connection) -> None:
+def test_a_key_of_a_type_created_by_the_owner_is_refused(fresh: Connection) -> None:
     """A role that reads the changes would otherwise run casts and comparisons that the owner has defined."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs", "SET ROLE mallory_of_logs",
@@ -906,7 +910,7 @@ def test_default_privileges_give_no_role_rights_on_the_log(fresh: Connection) ->
         run(fresh, "SELECT * FROM t_changes")
 
 
-def test_tables_whose_names_are_cut_to_the_same_name_share_no_log(fresh: Connection) -> None:
+def test_tables_whose_truncated_log_names_are_equal_do_not_share_a_log(fresh: Connection) -> None:
     """The names of both logs would be the same after they are cut to 63 bytes. The tables do not share a log."""
     names = [f'"%\'{"é" * 30}{last}"' for last in "ab"]
     enable = "SELECT changes_enable($${}$$)"
@@ -961,7 +965,7 @@ def test_a_log_must_have_the_owner_of_its_table(fresh: Connection, edition_name:
         Copy().follow(fresh)
 
 
-def test_a_type_with_the_name_of_a_type_of_the_server_is_no_key(fresh: Connection) -> None:
+def test_a_user_type_named_like_a_builtin_type_is_refused_as_a_key(fresh: Connection) -> None:
     run(fresh, "CREATE SCHEMA own", "CREATE TYPE own.int4 AS (n int)", "CREATE TABLE t (id own.int4 PRIMARY KEY)")
     assert state(fresh, "SELECT changes_enable('t')") == GROUND
 
@@ -998,7 +1002,7 @@ EQUAL = {
 
 
 @pytest.mark.parametrize("type", EQUAL)
-def test_equal_keys_that_differ_are_merged(fresh: Connection, type: str) -> None:
+def test_equal_keys_that_are_written_differently_are_merged(fresh: Connection, type: str) -> None:
     """A sink may or may not treat such keys as equal. The batch has a delete of the former key, then the row once.
 
     A sink that keeps the highest version of a key also keeps the row if it treats the keys as equal.
@@ -1028,7 +1032,7 @@ def test_equal_keys_that_differ_are_merged(fresh: Connection, type: str) -> None
     assert sorted(row[:2] for row in rows) == sorted([("delete", former), ("delete", present)])
 
 
-def test_equal_keys_that_differ_are_merged_with_max_rows(fresh: Connection) -> None:
+def test_equal_keys_that_are_written_differently_are_merged_with_max_rows(fresh: Connection) -> None:
     run(fresh, "CREATE TABLE t (id numeric PRIMARY KEY, note text)",
         "INSERT INTO t VALUES (1.0, 'a'), (2.0, 'b')", *ENABLE)  # fmt: skip
     copy = Copy()
@@ -1066,7 +1070,7 @@ def test_columns_may_have_names_that_the_query_uses(fresh: Connection) -> None:
     assert not copy.rows
 
 
-def test_a_later_batch_reads_no_more_pages(fresh: Connection) -> None:
+def test_later_batches_read_no_more_pages_than_the_first(fresh: Connection) -> None:
     run(fresh, PLAIN, "INSERT INTO t SELECT n, 'first' FROM generate_series(1, 2000) AS n", *ENABLE)
     run(fresh, "SELECT feed_seek('copy', 'now')",
         "DO 'BEGIN FOR n IN 0..1999 LOOP UPDATE t SET note = note WHERE id = 1 + n * 7 % 2000; COMMIT; END LOOP; END'",
@@ -1196,7 +1200,7 @@ def test_workers_that_finish_in_any_order_compare_versions(fresh: Connection) ->
     assert copy.rows == copy.table_now(fresh) != naive.rows
 
 
-def test_readers_take_all_rows(fresh: Connection, edition_name: str) -> None:
+def test_changes_read_delivers_all_rows_and_is_refused_with_a_limit(fresh: Connection, edition_name: str) -> None:
     copy = prepare(fresh)
     read = "SELECT op, version, to_jsonb(changed), ARRAY[(changed).id::text] FROM changes_read('copy', null::t, 5)"
     if edition_name == "sql":

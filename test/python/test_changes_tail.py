@@ -133,7 +133,7 @@ SWAPS = "UPDATE t SET id = '{1}'", "UPDATE t SET id = '{0}', note = 'x'", "UPDAT
 
 @pytest.mark.skipif(shutil.which("psql") is None, reason="needs psql")
 @pytest.mark.parametrize("equal", EQUAL, ids=[kind for kind, *_ in EQUAL])
-def test_the_documented_copy_handles_equal_keys(
+def test_the_documented_copy_merges_equal_keys_that_are_written_differently(
     fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
     """The command of docs/changes.md, with another type of the key."""
@@ -150,7 +150,7 @@ def test_the_documented_copy_handles_equal_keys(
 
 
 @pytest.mark.parametrize("equal", EQUAL, ids=[kind for kind, *_ in EQUAL])
-def test_a_lake_handles_equal_keys(
+def test_a_lake_merges_equal_keys_that_are_written_differently(
     fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
     """The view of docs/lake.md, and a view that compares only versions, as dlt and ClickHouse do."""
@@ -207,7 +207,7 @@ def test_each_refusal_is_one_sentence(tail: Tail, fresh: Connection) -> None:
     assert of_json(tail(*CHANGES))[0][0] == "resync"
 
 
-def test_a_reader_needs_both_tables(tail: Tail, fresh: Connection) -> None:
+def test_a_reader_needs_select_on_the_table_and_its_log(tail: Tail, fresh: Connection) -> None:
     with roles(fresh, "changes_reader"):
         run(fresh, "GRANT SELECT ON t TO changes_reader")
         role = (*CHANGES, "--dsn", "options='-c role=changes_reader'")
@@ -248,7 +248,7 @@ def test_a_copy_is_complete_after_kills(
     assert copied(of_json(out.read_text())).rows == Copy().table_now(fresh)
 
 
-def test_a_batch_that_was_cut_off_comes_again_as_a_whole(tail: Tail, fresh: Connection) -> None:
+def test_a_partly_written_batch_is_written_again_as_a_whole(tail: Tail, fresh: Connection) -> None:
     """The rows differ when the batch is read again.
 
     The former rows are cut off the file, and the next run continues it.
@@ -270,7 +270,7 @@ def test_a_batch_that_was_cut_off_comes_again_as_a_whole(tail: Tail, fresh: Conn
     assert copied(rows).rows == Copy().table_now(fresh)
 
 
-def test_the_beginning_of_a_batch_is_saved_again(tmp_path: Path) -> None:
+def test_the_saved_beginning_of_a_batch_is_replaced_when_the_batch_is_read_again(tmp_path: Path) -> None:
     """After a kill, the saved beginning identifies the batch in the output.
 
     A batch may begin differently when it is read again.
@@ -300,7 +300,7 @@ def test_the_view_of_the_documented_lake_equals_the_table(tail: Tail, fresh: Con
 
 
 @pytest.mark.parametrize("equal", EQUAL, ids=[kind for kind, *_ in EQUAL])
-def test_clickhouse_handles_equal_keys(
+def test_clickhouse_merges_equal_keys_that_are_written_differently(
     fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
     """The table and the query of docs/lake.md, in ClickHouse, which runs within this process."""

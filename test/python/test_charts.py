@@ -84,7 +84,7 @@ def test_the_legend_is_in_the_order_in_which_the_lines_end() -> None:
 
 
 @pytest.mark.parametrize("width", [PHONE, SCREEN])
-def test_names_of_an_axis_do_not_touch(width: int) -> None:
+def test_labels_of_an_axis_do_not_overlap(width: int) -> None:
     sizes = (1000.0, 1e6, 1e7, 5e7, 1e8)
     chart = line_chart("t", "rows", "y", [Line("a", tuple((size, 1.0) for size in sizes), "x")], True)
     named = [element for element in root_of(chart, width).iter("text") if element.get("y") == str(TOP + HEIGHT + 18)]

@@ -58,7 +58,7 @@ def checked(server: Installation, folder: Path, language: str, *more: str) -> st
 
 
 @pytest.mark.parametrize("language", [name for name in READERS if name != "java"])
-def test_a_reader_is_found_to_lose_rows(
+def test_check_finds_that_a_reader_loses_rows(
     server: Installation, tmp_path: Path, language: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_built(language)
@@ -67,7 +67,7 @@ def test_a_reader_is_found_to_lose_rows(
     assert "lost" in record["faults"]
 
 
-def test_a_reader_in_java_is_found_to_lose_rows(server: Installation, tmp_path: Path, on_tcp: str) -> None:
+def test_check_finds_that_a_reader_in_java_loses_rows(server: Installation, tmp_path: Path, on_tcp: str) -> None:
     (record,) = json.loads(checked(server, tmp_path, "java", "--dsn", on_tcp))
     assert "lost" in record["faults"]
 
@@ -84,11 +84,11 @@ def fails(command: Sequence[str | Path], folder: Path, server: Installation) -> 
 @pytest.mark.parametrize(
     ("language", "command"), [("go", ["go", "test", "-count=1", "."]), ("node", ["npx", "vitest", "run"])]
 )
-def test_the_test_of_a_reader_fails(server: Installation, language: str, command: list[str]) -> None:
+def test_the_test_of_a_reader_that_loses_rows_fails(server: Installation, language: str, command: list[str]) -> None:
     require_built(language)
     fails(command, BUILT / language, server)
 
 
-def test_the_test_of_a_reader_in_java_fails(server: Installation, on_tcp: str) -> None:
+def test_the_test_of_a_reader_in_java_that_loses_rows_fails(server: Installation, on_tcp: str) -> None:
     reader = shlex.join(map(str, READERS["java"]))
     fails(["java", f"-Ddsn={on_tcp}", f"-Dreader={reader}", *JUNIT], BUILT / "java", server)

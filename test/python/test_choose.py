@@ -100,13 +100,13 @@ def test_the_chosen_key_meets_the_requirements_at_the_least_cost(needs: Needs) -
         (Needs(1e8, 1000, 2**30, hide=inf, reader=POLL), "v7"),
     ],
 )
-def test_each_choice_has_the_expected_kind(needs: Needs, kind: str) -> None:
+def test_each_set_of_requirements_leads_to_the_expected_kind_of_key(needs: Needs, kind: str) -> None:
     chosen = choice_for(needs).chosen
     assert chosen.kind == kind
     assert (" xact bigint" in chosen.column) == (needs.reader == FEED and kind != "xact")
 
 
-def test_an_id_that_must_show_nothing_is_an_ordered_key_with_a_mask(tmp_path: Path) -> None:
+def test_an_id_that_must_leak_nothing_is_an_ordered_key_with_a_mask(tmp_path: Path) -> None:
     output = inorder("choose", "--rows", "100M", "--hide", "always", folder=tmp_path).stdout
     assert output.startswith("id uuid PRIMARY KEY DEFAULT uuid_v7_nextval()\n")
     assert "Give out uuid_mask(id, secret_key) instead of the key" in output
@@ -254,7 +254,7 @@ def test_the_cost_of_each_kind_for_a_hundred_billion_rows(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_the_data_has_the_chosen_key_and_the_others(tmp_path: Path, reader: str) -> None:
+def test_the_json_output_has_the_chosen_key_and_the_alternatives(tmp_path: Path, reader: str) -> None:
     done = inorder("choose", "--rows", "10M", "--reader", reader, "--format", "json", folder=tmp_path)
     data, needs = json.loads(done.stdout), Needs(10_000_000, 1000, 2**30, reader=reader)
     chosen = choice_for(needs).chosen

@@ -90,7 +90,9 @@ def test_a_default_that_another_node_evaluates_is_refused(
     "SELECT feed_enable('{}')", "SELECT feed_create('f', '{}')", "SELECT reader_start('{}')",
     "SELECT exact_count_start('{}')",
 ])  # fmt: skip
-def test_the_table_itself_is_refused(nodes: Nodes, coordinator: Connection, events: str, statement: str) -> None:
+def test_a_distributed_table_itself_is_refused(
+    nodes: Nodes, coordinator: Connection, events: str, statement: str
+) -> None:
     for dsn in (nodes.dsn, nodes.workers[0].dsn):
         with (
             connect(dsn) as connection,

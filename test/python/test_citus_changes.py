@@ -156,7 +156,9 @@ def test_an_added_column_is_read_after_a_restart(
     assert query.delivered() == stored(coordinator, query.table)
 
 
-def test_writers_of_a_partition_are_noticed(nodes: Nodes, coordinator: Connection, events: str) -> None:
+def test_writers_of_a_partition_count_as_writers_of_its_table(
+    nodes: Nodes, coordinator: Connection, events: str
+) -> None:
     name = f"q_{events}"
     run(
         coordinator, f"CREATE TABLE {name} (n text, k int) PARTITION BY RANGE (k)",

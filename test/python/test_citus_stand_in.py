@@ -120,7 +120,7 @@ def test_a_distributed_partition_is_refused(database: Connection) -> None:
     refusal(database, "SELECT feed_enable('events')")
 
 
-def test_other_tables_can_be_read(database: Connection) -> None:
+def test_tables_that_are_not_distributed_can_be_read(database: Connection) -> None:
     make(database, "events")
     make(database, "elsewhere")
     database.execute("CREATE EXTENSION citus")
@@ -132,7 +132,7 @@ def test_other_tables_can_be_read(database: Connection) -> None:
 
 
 @pytest.mark.parametrize("place", ["public", "pg_temp", "pg_catalog"])
-def test_another_table_with_the_name_of_the_catalog_has_no_effect(database: Connection, place: str) -> None:
+def test_a_table_named_like_the_citus_catalog_has_no_effect(database: Connection, place: str) -> None:
     make(database, "events")
     database.execute("SET allow_system_table_mods = on")
     database.execute(FAKE.format(place).encode())
@@ -142,7 +142,7 @@ def test_another_table_with_the_name_of_the_catalog_has_no_effect(database: Conn
     assert database.execute("SELECT * FROM feed_read('f', null::events)").rowcount == 1
 
 
-def test_another_form_of_the_catalog_is_refused(database: Connection) -> None:
+def test_a_citus_catalog_of_unexpected_structure_is_refused(database: Connection) -> None:
     make(database, "events")
     database.execute("CREATE EXTENSION citus; SET allow_system_table_mods = on")
     database.execute("ALTER TABLE pg_catalog.pg_dist_partition ALTER logicalrelid TYPE text")
@@ -242,7 +242,7 @@ def test_a_count_is_repeated_if_shards_were_moved_meanwhile(monkeypatch: pytest.
         answer(FOLD, [[here], [there]] * 5, {here.key: [1] * 5, there.key: []})
 
 
-def test_a_shard_that_is_gone_is_reported_beside_shards_of_similar_names(fresh: Connection) -> None:
+def test_a_missing_shard_is_reported_without_a_suggestion_of_similar_names(fresh: Connection) -> None:
     """Callers expect the error of the server, and not the error of a name that a user has mistyped."""
     fresh.execute("CREATE TABLE t_102009 (n int)")
     shard, moves = Shard(102008, "public.t_102008", COORDINATOR, "w", 5432), handover.Moves()
@@ -266,7 +266,7 @@ def asking(listener: socket.socket, sent: list[bytes]) -> None:
             sent.append(client.recv(4096)[5:].rstrip(b"\0"))
 
 
-def test_a_node_gets_no_password_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_receives_only_its_own_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     secret, own, sent = "of the coordinator", "its own", list[bytes]()
     (passwords := tmp_path / "pgpass").touch(mode=0o600)
     monkeypatch.setenv("PGPASSFILE", str(passwords))

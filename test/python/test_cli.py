@@ -178,7 +178,7 @@ def test_documents_name_options_that_exist() -> None:
         ("tail t --position p --exec cat --dsn $'host=\\xff'", 2, "this is not UTF-8: b'host=\\xff"),
     ],
 )
-def test_closed_or_full_standard_streams_give_one_sentence(
+def test_closed_or_full_standard_streams_cause_one_clear_error_message(
     tmp_path: Path, command: str, code: int, message: str
 ) -> None:
     (tmp_path / "p.in").touch()
@@ -299,7 +299,7 @@ def file_of(head: dict[str, object], *runs: dict[str, object]) -> str:
     return "".join(json.dumps(line) + "\n" for line in [{"result": head}, *({"run": run} for run in runs)])
 
 
-def test_a_damaged_result_gives_one_clear_sentence(tmp_path: Path) -> None:
+def test_a_damaged_result_causes_one_clear_error_message(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text(file_of(HEAD | {"plan": {"rows": 7}}))
     done = inorder("lab", "report", "r.json", folder=tmp_path)
     assert done.returncode == 2 and "r.json is damaged" in done.stderr and "Traceback" not in done.stderr
@@ -325,7 +325,7 @@ def with_tps(value: object) -> dict[str, object]:
         (file_of(HEAD | {"experiment": "fly"}), '"fly"'),
     ],
 )
-def test_a_file_that_cannot_be_used_gives_one_clear_sentence(
+def test_a_file_that_cannot_be_used_causes_one_clear_error_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, content: bytes | str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -353,7 +353,9 @@ printf '%s = %s\\n' BINDIR {folder} SHAREDIR /s PKGLIBDIR /l INCLUDEDIR-SERVER /
         ("", "pg_config (--bindir) did not report VERSION"),
     ],
 )
-def test_a_server_that_cannot_be_used_gives_one_clear_sentence(tmp_path: Path, version: str, message: str) -> None:
+def test_a_server_that_cannot_be_used_causes_one_clear_error_message(
+    tmp_path: Path, version: str, message: str
+) -> None:
     program = tmp_path / "pg_config"
     program.write_text(PG_CONFIG.format(folder=tmp_path, version=version))
     program.chmod(0o755)
@@ -388,7 +390,7 @@ def test_several_results_are_distinguished_in_every_format(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "words", ["--help", "lab run --help", "choose --rows 1M --rate 10", "generate uuid-v4 --count 9", "lab report r"]
 )
-def test_output_that_nobody_reads_ends_any_command_quietly(tmp_path: Path, words: str) -> None:
+def test_a_closed_output_pipe_ends_any_command_without_a_message(tmp_path: Path, words: str) -> None:
     save(recorded("reader"), tmp_path / "r")
     reading, writing = os.pipe()
     os.close(reading)
@@ -420,7 +422,7 @@ def test_an_interrupt_while_modules_load_prints_one_line_at_most(module: str, st
 
 
 @pytest.mark.parametrize("words", ["", "lab", "lab run", "extension"])
-def test_the_help_of_a_group_shows_each_summary_whole_and_loads_no_command(words: str) -> None:
+def test_the_help_of_a_group_shows_whole_summaries_and_imports_no_command(words: str) -> None:
     group: click.Command = cli
     for word in words.split():
         assert isinstance(group, Group)
@@ -452,7 +454,7 @@ def test_there_is_no_pause_after_the_last_try(monkeypatch: pytest.MonkeyPatch) -
     assert len(pauses) == patience.TRIES - 1
 
 
-def test_an_answer_that_no_server_gives_ends_in_one_sentence(
+def test_an_unexpected_answer_of_a_server_causes_an_error_of_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An answer that no server gives causes an error of one line.

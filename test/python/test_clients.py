@@ -238,7 +238,7 @@ def check_the_end(shop: Shop, consumer: Consumer, dead: str, refused: list[str])
 
 
 @pytest.mark.editions
-def test_a_worker_that_waits_holds_nothing(shop: Shop) -> None:
+def test_a_waiting_worker_holds_no_lock_on_the_feed(shop: Shop) -> None:
     """The waiting transaction has no ID, hence no lock on the feed. The wait ends as soon as there are rows."""
     with connect(f"{shop.cluster.dsn} dbname=shop") as worker, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(lambda: worker.execute("CALL take_batch('one')").fetchall())
@@ -280,7 +280,7 @@ def test_a_batch_that_cannot_be_read_becomes_dead(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("[cC]onsumer*")), ids=lambda path: path.name)
-def test_a_consumer_is_short(path: Path) -> None:
+def test_a_documented_consumer_is_short(path: Path) -> None:
     lines = path.read_text().splitlines()
     assert len(lines) < 70 and max(map(len, lines)) <= 120
 

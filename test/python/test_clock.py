@@ -74,7 +74,7 @@ def timed(server: Installation, clocked: Cluster, clock: SetClock, edition_name:
 @pytest.mark.server
 @pytest.mark.editions("c")
 @pytest.mark.parametrize("call", ["feed_wait('f')", "reader_wait('events', reader_start('events'))"])
-def test_a_wait_ends_after_a_second(timed: str, clock: SetClock, call: str) -> None:
+def test_a_wait_ends_in_time_after_the_clock_was_set_back(timed: str, clock: SetClock, call: str) -> None:
     """In the SQL edition the wait goes on, because PostgreSQL's pg_sleep() does: see docs/feed-waiting.md."""
     with connect(timed) as admin, connect(timed) as reader, ThreadPoolExecutor(1) as aside:
         before = value(admin, "SELECT clock_timestamp()")
@@ -104,7 +104,9 @@ FOLLOW = {
 @pytest.mark.server
 @pytest.mark.editions
 @pytest.mark.parametrize("name", FOLLOW)
-def test_a_run_that_follows_continues(clocked: Cluster, timed: str, clock: SetClock, tmp_path: Path, name: str) -> None:
+def test_a_run_with_follow_continues_after_the_clock_was_set_back(
+    clocked: Cluster, timed: str, clock: SetClock, tmp_path: Path, name: str
+) -> None:
     arguments, waits = FOLLOW[name]
     variables = environment(clocked, "timed") | clock.environment
     with connect(timed) as admin, followed(arguments, tmp_path, variables) as lines:

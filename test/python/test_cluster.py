@@ -302,7 +302,7 @@ def test_a_folder_that_cannot_be_used_is_skipped(
         pass
 
 
-def test_memory_does_not_support_direct_io() -> None:
+def test_a_file_system_in_memory_does_not_support_direct_io() -> None:
     assert not takes_direct_io(Path("/dev/shm"))
 
 
@@ -332,7 +332,7 @@ def test_settings_reach_the_server(cluster: Cluster) -> None:
         ("nonsense", "Exec format error"),
     ],
 )
-def test_a_program_other_than_pg_config_gives_one_sentence(tmp_path: Path, script: str, words: str) -> None:
+def test_a_program_other_than_pg_config_causes_one_clear_error_message(tmp_path: Path, script: str, words: str) -> None:
     pg_config = tmp_path / "pg_config"
     pg_config.write_text(script)
     pg_config.chmod(0o755)

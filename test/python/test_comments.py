@@ -113,7 +113,7 @@ CASES = {
 @pytest.mark.parametrize(
     ("name", "lines"), [("a.py", [1, 2, 5]), ("a.c", [1, 4]), ("a.sql", [1, 2, 4, 6]), ("a", [2, 4])]
 )
-def test_openings_are_found(name: str, lines: list[int], tmp_path: Path) -> None:
+def test_forbidden_openings_of_comments_are_found(name: str, lines: list[int], tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text(CASES[name])
     assert [line for line, _, comment in comments_of(path) if OPENING.match(comment)] == lines

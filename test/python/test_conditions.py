@@ -17,7 +17,7 @@ ALWAYS = "; ".join(f"ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_{name}" for 
 
 
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS, (PARTIAL,)], ids=["plain", "partitions", "partial"])
-def test_rows_with_numbers_that_the_server_has_not_reached_are_refused(place: Place, tables: tuple[str, ...]) -> None:
+def test_rows_with_transaction_numbers_ahead_of_the_server_are_refused(place: Place, tables: tuple[str, ...]) -> None:
     owner = place.session()
     number = "inorder_internal.next_transaction(0) + 1000000"
     row = number if tables == (PARTIAL,) else f"uuid_xact_floor({number})"

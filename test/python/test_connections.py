@@ -97,7 +97,7 @@ def user(cluster: Cluster, fresh: Connection) -> Iterator[UserConnection]:
 
 
 @pytest.mark.server
-def test_statements_outside_a_transaction_have_the_same_path_as_those_inside(user: UserConnection) -> None:
+def test_statements_outside_a_transaction_have_the_same_search_path_as_inside(user: UserConnection) -> None:
     assert value(user, "SHOW search_path") == SEARCH_PATH
     with user.transaction():
         assert value(user, "SHOW search_path") == SEARCH_PATH
@@ -106,7 +106,7 @@ def test_statements_outside_a_transaction_have_the_same_path_as_those_inside(use
 
 
 @pytest.mark.server
-def test_only_the_table_is_looked_up_by_the_users_path(cluster: Cluster, fresh: Connection) -> None:
+def test_only_the_table_is_looked_up_in_the_users_search_path(cluster: Cluster, fresh: Connection) -> None:
     fresh.execute("CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.hidden (); CREATE TABLE public.pg_class ()")
     oid = value(fresh, "SELECT 'elsewhere.hidden'::regclass::oid")
     dsn = f"{cluster.dsn} dbname=tail options='-c search_path=elsewhere'"
@@ -120,7 +120,7 @@ def test_only_the_table_is_looked_up_by_the_users_path(cluster: Cluster, fresh: 
 
 @pytest.mark.server
 @pytest.mark.parametrize("requested", [None, "another"])
-def test_the_path_of_another_client_of_a_pooler_resolves_no_name(
+def test_an_unqualified_name_is_refused_if_a_pooler_has_another_search_path(
     user: UserConnection, fresh: Connection, monkeypatch: pytest.MonkeyPatch, requested: str | None
 ) -> None:
     fresh.execute("CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.hidden ()")
@@ -132,7 +132,7 @@ def test_the_path_of_another_client_of_a_pooler_resolves_no_name(
 
 @pytest.mark.server
 @pytest.mark.parametrize(("writes", "read_only"), [(False, "on"), (True, "off")])
-def test_only_a_session_that_writes_may_write(
+def test_only_a_session_opened_for_writing_can_write(
     cluster: Cluster, fresh: Connection, writes: bool, read_only: str
 ) -> None:
     with closing(Session(f"{cluster.dsn} dbname=tail", writes)) as session:
@@ -157,7 +157,7 @@ def test_a_session_that_is_refused_is_closed(cluster: Cluster, monkeypatch: pyte
 
 
 @pytest.mark.server
-def test_a_driver_gets_the_path_before_its_first_query(cluster: Cluster, fresh: Connection) -> None:
+def test_a_driver_has_the_search_path_before_its_first_query(cluster: Cluster, fresh: Connection) -> None:
     fresh.execute("ALTER DATABASE tail SET search_path = public")
     dsn = f"{cluster.dsn} dbname=tail options='-c geqo=off'"
     assert not has_path(dsn)
@@ -175,7 +175,7 @@ def pooled_dsn(port: int) -> str:
 
 @pytest.mark.server
 @pytest.mark.parametrize("more", ["", "ignore_startup_parameters = extra_float_digits,options\n"])
-def test_a_pooler_that_does_not_set_the_path_is_an_error(
+def test_a_pooler_that_does_not_set_the_search_path_is_an_error(
     cluster: Cluster, fresh: Connection, shared_folder: Path, more: str
 ) -> None:
     """The pooler refuses the option with the path, or drops it. The remedy is a path of the role.
@@ -198,5 +198,5 @@ def test_an_unreachable_server_is_not_taken_for_a_pooler(tmp_path: Path) -> None
         pinned_dsn(f"host={tmp_path} port=1")
 
 
-def test_the_path_is_the_last_option() -> None:
+def test_the_search_path_is_the_last_option() -> None:
     assert with_path("dbname=a", "a b, \\").endswith("options='-c search_path=a\\\\ b,\\\\ \\\\\\\\'")

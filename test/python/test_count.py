@@ -88,7 +88,7 @@ BAD_INPUT = [
 ]
 
 
-def test_bad_input_gives_one_clear_sentence(count: Tail, fresh: Connection) -> None:
+def test_invalid_input_causes_one_clear_error_message(count: Tail, fresh: Connection) -> None:
     errors = [(arguments, message, count(*arguments, code=2)) for arguments, message in BAD_INPUT]
     assert [case for case in errors if case[1] not in case[2]] == []
 
@@ -105,7 +105,7 @@ FILES_OF_ONE_TRANSACTION = {  # partition -> statements of one transaction that 
 
 @pytest.mark.editions
 @pytest.mark.parametrize("name", FILES_OF_ONE_TRANSACTION)
-def test_no_count_is_stored_for_a_file_that_its_transaction_may_empty(fresh: Connection, name: str) -> None:
+def test_no_count_is_stored_for_a_file_that_truncate_may_empty_in_place(fresh: Connection, name: str) -> None:
     """TRUNCATE empties a file of its own transaction in place.
 
     If a number of rows were stored for the file, the number would stay.
@@ -203,7 +203,7 @@ def test_a_session_with_a_count_may_still_read_the_table(fresh: Connection, chan
             other.execute("SELECT exact_count('events')")
 
 
-def test_a_session_does_not_count_rows_that_another_has_folded(fresh: Connection) -> None:
+def test_a_session_does_not_count_rows_that_another_session_has_folded(fresh: Connection) -> None:
     fresh.execute("SELECT exact_count_start('events')")
     with connect(fresh.info.dsn) as other:
         assert value(other, "SELECT exact_count('events')") == 0

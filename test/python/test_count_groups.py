@@ -560,7 +560,7 @@ def test_writes_with_the_replication_role_replica_are_counted(fresh: Connection)
             "DROP TABLE orders_by_status_deltas", "DROP FUNCTION orders_by_status_deltas()")  # fmt: skip
 
 
-def test_a_detached_partition_is_counted_no_more(fresh: Connection) -> None:
+def test_a_detached_partition_is_no_longer_counted(fresh: Connection) -> None:
     """The partition keeps its statement triggers. The fold removes the partition's rows from the counts."""
     start(fresh, PARTS)
     run(fresh, "ALTER TABLE orders DETACH PARTITION low", FOLD, "DELETE FROM low WHERE id < 20",
@@ -605,7 +605,7 @@ def test_equal_groups_with_different_bytes_are_counted_as_one(fresh: Connection)
     assert value(fresh, "SELECT count(*) FROM orders_by_status_note") == 2
 
 
-def test_more_groups_than_a_statement_keeps_in_memory(fresh: Connection) -> None:
+def test_groups_that_exceed_the_memory_of_a_statement_are_counted(fresh: Connection) -> None:
     run(fresh, *PLAIN, "SELECT exact_count_start('orders', by => '{tenant}')", FOLD,
         "INSERT INTO orders SELECT n, 's', n % 23456 FROM generate_series(1, 40000) AS n",
         "UPDATE orders SET tenant = tenant + 1 WHERE tenant < 12000 OR tenant IS NULL")  # fmt: skip
@@ -626,7 +626,7 @@ FORGED = (  # names of triggers, each with its table
 def test_a_forged_trigger_writes_no_deltas(fresh: Connection, edition: str) -> None:
     """A role with TRIGGER on a table creates triggers with the function that all owners use."""
     if value(fresh, "SELECT to_regproc('exact_count_trigger') IS NULL"):
-        pytest.skip("the SQL edition has a function of the owner for each view")
+        pytest.skip("in the SQL edition, each view has a trigger function of its owner")
     start(fresh)
     run(fresh, "CREATE TABLE stolen (LIKE orders)")
     name = value(fresh, "SELECT left(tgname, -3) FROM pg_trigger WHERE tgname ~ '^zz_inorder_count_.*_row$'")
@@ -654,7 +654,7 @@ def test_a_forged_trigger_writes_no_deltas(fresh: Connection, edition: str) -> N
         run(fresh, "DROP TABLE stolen CASCADE", "DROP FUNCTION row_of_mine()")
 
 
-def test_constraints_of_the_deltas_are_checked(fresh: Connection) -> None:
+def test_constraints_that_the_owner_adds_to_the_deltas_are_checked(fresh: Connection) -> None:
     """The owner of the deltas may add constraints.
 
     Without a check, a null in a NOT NULL column would be read as a value.
@@ -674,7 +674,7 @@ def test_a_table_of_another_owner_is_not_taken_for_deltas(fresh: Connection) -> 
     Therefore function, deltas and table must belong to the same role.
     """
     if value(fresh, "SELECT to_regproc('exact_count_trigger') IS NULL"):
-        pytest.skip("the SQL edition has a function of the owner for each view")
+        pytest.skip("in the SQL edition, each view has a trigger function of its owner")
     run(fresh, "CREATE TABLE victim (g1 text, n int8, xact xid8, open text, proof text)")
     with roles(fresh, "forger"):
         run(fresh, "GRANT CREATE ON SCHEMA public TO forger", "SET ROLE forger", "CREATE TABLE bait (status text)",
@@ -690,7 +690,7 @@ def test_a_table_of_another_owner_is_not_taken_for_deltas(fresh: Connection) -> 
         run(fresh, "DROP TABLE bait, victim", "DROP FUNCTION victim()")
 
 
-def test_transactions_around_a_fold_are_counted(fresh: Connection, other: Connection) -> None:
+def test_writes_before_and_after_a_fold_are_counted(fresh: Connection, other: Connection) -> None:
     """Writes before and after the fold are counted.
 
     Open transactions and the fold's own transaction make such writes.
@@ -836,7 +836,7 @@ def test_writers_need_only_the_table_and_readers_only_the_view(fresh: Connection
         run(fresh, "RESET ROLE")
 
 
-def test_default_privileges_give_no_rights_away(fresh: Connection) -> None:
+def test_default_privileges_grant_nothing_on_counts(fresh: Connection) -> None:
     with roles(fresh, "app"):
         admit(fresh, "app")
         run(
@@ -867,7 +867,7 @@ def test_default_privileges_give_no_rights_away(fresh: Connection) -> None:
         assert difference(fresh) == []
 
 
-def test_stop_leaves_nothing(fresh: Connection) -> None:
+def test_stopping_a_count_drops_all_its_objects(fresh: Connection) -> None:
     objects = ("SELECT (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace), "
                "(SELECT count(*) FROM pg_proc), (SELECT count(*) FROM pg_trigger), "
                "(SELECT count(*) FROM pg_depend)")  # fmt: skip

@@ -88,7 +88,7 @@ def test_writers_continue_without_the_view(fresh: Connection) -> None:
     run(fresh, "DROP VIEW orders_by_status", "SELECT orders_by_status_fold()")
 
 
-def test_another_table_in_the_place_of_the_deltas_gets_no_row(fresh: Connection) -> None:
+def test_a_table_that_replaced_the_deltas_gets_no_rows(fresh: Connection) -> None:
     """The table's owner could run a trigger with the rights of each writer."""
     start(fresh)
     run(fresh, "DROP TABLE orders_by_status_deltas CASCADE", "CREATE TABLE ran ()", "GRANT ALL ON ran TO PUBLIC")
@@ -125,7 +125,7 @@ def test_a_view_of_another_owner_is_not_folded(fresh: Connection) -> None:
         run(fresh, "DROP VIEW orders_by_status", "DROP FUNCTION spy()")
 
 
-def test_a_writer_that_folds_waits_for_nothing(fresh: Connection, other: Connection) -> None:
+def test_a_writer_that_folds_never_waits(fresh: Connection, other: Connection) -> None:
     start(fresh, PARTS)
     run(fresh, *(f"INSERT INTO orders VALUES (-{number})" for number in range(1, 21)), "SET statement_timeout = '20s'")
     for locked in ("high_1", "orders"):

@@ -117,7 +117,7 @@ def test_counts_are_right_beside_a_prepared_fold(
     play(fresh, "SELECT 1", "DELETE FROM orders WHERE id > 120")
 
 
-def test_deltas_can_be_restored_on_a_server_with_fewer_transactions(
+def test_deltas_can_be_restored_on_a_server_with_lower_transaction_ids(
     fresh: Connection, cluster: Cluster, tmp_path: Path
 ) -> None:
     """The deltas come from a server whose transaction IDs this server will not reach for years."""

@@ -33,7 +33,7 @@ def test_a_terminal_shows_figures_and_a_bar(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(("term", "terminal"), [("xterm", False), ("dumb", False), ("dumb", True)])
-def test_without_a_terminal_that_can_draw_there_are_plain_lines(
+def test_without_a_capable_terminal_plain_lines_are_printed(
     monkeypatch: pytest.MonkeyPatch, term: str, terminal: bool
 ) -> None:
     monkeypatch.setenv("TERM", term)

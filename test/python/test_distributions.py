@@ -60,7 +60,7 @@ WHEEL = f"inorder-{__version__}-py3-none-any.whl"
 EDITION = f"inorder-sql--{__version__}.sql"
 
 
-def test_the_wheel_has_the_tool_its_man_page_the_sql_edition_and_the_sources_of_the_extension(dist: Path) -> None:
+def test_the_wheel_has_the_tool_its_man_page_and_both_editions(dist: Path) -> None:
     with zipfile.ZipFile(dist / WHEEL) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
         page = f"inorder-{__version__}.data/data/share/man/man1/inorder.1"
@@ -76,7 +76,7 @@ def test_the_wheel_has_the_tool_its_man_page_the_sql_edition_and_the_sources_of_
     assert names == tool | added | {page}
 
 
-def test_the_bytes_are_the_same_each_time(dist: Path, tmp_path: Path) -> None:
+def test_two_builds_give_the_same_bytes(dist: Path, tmp_path: Path) -> None:
     for kind in ("wheel", "pgxn"):
         second_build = made(kind, tmp_path, 0o022, "UTC")
     assert second_build == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in dist.iterdir()}

@@ -293,7 +293,7 @@ def test_equal_keys_that_are_written_differently_are_merged(
             assert lake.execute("SELECT n FROM shop.t").fetchall() == [(n,)]
 
 
-def test_a_read_that_is_cut_off_is_followed_by_smaller_ones(
+def test_batches_are_smaller_after_an_interrupted_read(
     cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server is still sending the eight megabytes of the batch when the driver has received four."""

@@ -52,7 +52,7 @@ def outcome(owner: Connection, reader: Connection, tables: str, call: str) -> st
     return state
 
 
-def test_a_call_that_waited_for_a_dropped_table_says_so(fresh: Connection, other: Connection) -> None:
+def test_a_call_that_waited_for_a_dropped_table_reports_it(fresh: Connection, other: Connection) -> None:
     sqlstates = {}
     with roles(fresh, "lost_reader", "lost_team"):
         run(fresh, "GRANT lost_team TO lost_reader")
@@ -67,7 +67,7 @@ def test_a_call_that_waited_for_a_dropped_table_says_so(fresh: Connection, other
 
 
 @pytest.mark.parametrize("name", OF_CHANGES)
-def test_a_call_that_waited_for_a_dropped_log_says_so(fresh: Connection, other: Connection, name: str) -> None:
+def test_a_call_that_waited_for_a_dropped_log_reports_it(fresh: Connection, other: Connection, name: str) -> None:
     run(fresh, "CREATE SCHEMA s", "CREATE TABLE s.t (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int)",
         "SELECT changes_enable('s.t')", "SELECT feed_create('f', 's.t_changes')")  # fmt: skip
     run(other, "CREATE TEMP TABLE kept AS SELECT p, reader_next_batch('s.t_changes', p) AS b "

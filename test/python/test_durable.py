@@ -58,7 +58,7 @@ def writer(lazy: Cluster) -> Iterator[Connection]:
         yield connection
 
 
-def test_rows_are_on_disk_as_they_were_read(lazy: Cluster, writer: Connection) -> None:
+def test_the_wal_of_rows_that_were_read_is_on_disk(lazy: Cluster, writer: Connection) -> None:
     lost = []
     with connect(lazy.dsn) as reader:
         run(writer, *WRITES)

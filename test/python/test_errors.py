@@ -98,7 +98,7 @@ def required(command: click.Command, option: click.Parameter) -> list[str]:
     return []
 
 
-def test_each_case_is_refused_with_the_expected_words(run: Run) -> None:
+def test_each_case_is_refused_with_the_expected_message(run: Run) -> None:
     failures = []
     for command, cases in tomllib.loads(CASES.read_text()).items():
         for typed, case in cases.items():
@@ -107,7 +107,7 @@ def test_each_case_is_refused_with_the_expected_words(run: Run) -> None:
     assert "\n".join(failures) == ""
 
 
-def test_every_command_names_an_unknown_option_and_what_a_misspelled_name_could_mean(run: Run) -> None:
+def test_every_command_reports_unknown_options_and_suggests_similar_names(run: Run) -> None:
     failures = []
     for path, _ in commands():
         hint = f"\nHINT:  {' '.join(('inorder', *path))} --help\n"

@@ -49,7 +49,7 @@ def runs(block: Block) -> bool:
     return block.language in RUN_HERE and entry(block) not in NOT_RUN
 
 
-def test_every_block_is_run_or_has_a_reason_not_to_be_run() -> None:
+def test_every_code_block_is_run_or_has_a_reason_not_to_be_run() -> None:
     left_out = {
         entry(block) for page in ALL.values() for block in page if not runs(block) and block.language != NEW_DATABASE
     }
@@ -57,11 +57,11 @@ def test_every_block_is_run_or_has_a_reason_not_to_be_run() -> None:
     assert set(NOT_RUN) - left_out == set(), "not in the pages any more"
 
 
-def test_every_block_names_its_language() -> None:
+def test_every_code_block_names_its_language() -> None:
     assert [block.name for page in ALL.values() for block in page if not block.language] == []
 
 
-def test_blocks_that_other_tests_run_are_read_there() -> None:
+def test_a_test_that_runs_a_code_block_reads_its_page() -> None:
     for (document, _), reason in NOT_RUN.items():
         for name in re.findall(r"^test_\w+", reason):
             test = (ROOT / "test" / "python" / f"{name}.py").read_text()
@@ -143,7 +143,7 @@ def roles(admin: Connection) -> set[str]:
     pytest.param(name, marks=pytest.mark.regress if name in ON_EACH_SERVER else ())
     for name, page in ALL.items() if any(map(runs, page))
 ])  # fmt: skip
-def test_examples(document: str, cluster: Cluster, template: str, tmp_path: Path) -> None:
+def test_all_code_blocks_of_a_page_run(document: str, cluster: Cluster, template: str, tmp_path: Path) -> None:
     page = Page(cluster, template, tmp_path, "".join(block.text for block in ALL[document]))
     with connect(cluster.dsn) as admin:
         before = roles(admin)

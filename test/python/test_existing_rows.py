@@ -67,7 +67,7 @@ def test_each_row_comes_once(cluster: Cluster, old: Connection, request: pytest.
     assert value(old, "SELECT caught_up FROM feeds") is True
 
 
-def test_existing_rows_are_counted_taken_and_split(old: Connection, request: pytest.FixtureRequest) -> None:
+def test_existing_rows_are_counted_and_delivered_in_batches(old: Connection, request: pytest.FixtureRequest) -> None:
     insert(old, OLD, NEW)
     assert value(old, "SELECT exact_count_start('old')") == OLD + NEW
     insert(old, OLD + NEW, NEW)

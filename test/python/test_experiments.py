@@ -50,7 +50,7 @@ def kind_of(name: str) -> type[Experiment[Any]]:
     return KINDS[source(name).experiment]
 
 
-def test_each_experiment_is_recorded() -> None:
+def test_each_experiment_has_a_recorded_result() -> None:
     """The other tests here would skip an experiment without a recorded result."""
     assert {source(name).experiment for name in SOURCES} == set(KINDS)
 
@@ -151,7 +151,7 @@ def test_every_setting_is_read_from_the_file_as_it_was_typed(name: str, tmp_path
 def test_a_plan_is_adapted_to_the_users_own_server(name: str) -> None:
     kind = KINDS[name]
     if kind.alone:
-        pytest.skip("needs a server to itself")
+        pytest.skip("the experiment needs a server of its own")
     plan = kind.Plan()
     able = kind.adapt(plan, FULLY)
     for field, setting in settings_of(kind.Plan).items():
@@ -183,7 +183,7 @@ def test_an_experiment_makes_the_recorded_measurements(name: str) -> None:
     assert second_replay.asked == replay.asked
 
 
-def test_the_steps_of_a_kind_come_one_after_the_other() -> None:
+def test_the_steps_of_a_kind_follow_each_other() -> None:
     done: list[tuple[object, ...]] = []
 
     def measure(*words: object) -> Metrics:
@@ -234,7 +234,7 @@ def test_a_run_that_is_interrupted_anywhere_is_resumed(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "field"), [("uuid_v1", "file"), ("insert", "tablespace")])
-def test_a_whole_result_has_no_path_of_this_machine(name: str, field: str) -> None:
+def test_a_complete_result_contains_no_path_of_the_machine(name: str, field: str) -> None:
     kind, path = kind_of(name), "/home/someone/keys.txt"
     plan = replace(kind.plan_in(source(name)), **{field: path}).as_dict()
     for stop, shown in ((1, path), (None, "keys.txt")):
@@ -266,7 +266,7 @@ def check_whole_rounds(name: str, kept_keys: set[Key], asked_keys: list[Key]) ->
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_any_part_of_a_result_has_a_report(name: str) -> None:
+def test_a_report_can_be_made_of_any_part_of_a_result(name: str) -> None:
     result = source(name)
     counts = {0, 1, len(result.runs) * 3 // 7} | ({2, len(result.runs) - 1} if LONG_RUN else set())
     for count in sorted(counts):

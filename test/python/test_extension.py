@@ -142,7 +142,7 @@ def programs(folder: Path, **scripts: str) -> str:
     return str(folder)
 
 
-def test_only_the_copy_is_made_by_sudo(stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sudo_only_copies_the_files(stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     there = tmp_path / "there"
     there.mkdir()
     calls = tmp_path / "calls"
@@ -171,7 +171,7 @@ def test_without_sudo_the_command_for_an_administrator_is_named(
 
 
 @pytest.mark.parametrize("manager", ["dpkg-query", "rpm"])
-def test_files_of_a_package_are_left_alone(
+def test_files_of_a_package_are_neither_replaced_nor_removed(
     stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Installation, manager: str
 ) -> None:
     there = tmp_path / "there"
@@ -188,7 +188,7 @@ def test_files_of_a_package_are_left_alone(
     assert (there / "inorder.control").read_text() == "old"
 
 
-def test_nothing_else_is_installed(stage: Path, tmp_path: Path) -> None:
+def test_files_that_do_not_belong_to_the_extension_are_refused(stage: Path, tmp_path: Path) -> None:
     """The command is run by a user who may write into any folder, and the files may come from another machine."""
     there = tmp_path / "there"
     there.mkdir()

@@ -86,7 +86,7 @@ def drained(connection: Connection, feed: str, seen_numbers: set[int]) -> list[o
     return delivered
 
 
-def test_numbers_of_batches_are_not_used_again(pair: Pair) -> None:
+def test_batch_numbers_are_not_reused_after_a_promotion(pair: Pair) -> None:
     insert(pair.old, 1, 2, 3, 4)
     for feed in ("f", "pending", "both"):
         assert take(pair.old, feed, 1) == (1, [1])
@@ -146,7 +146,7 @@ def given(connection: Connection, feed: str, worker: str, rows: int = 2) -> tupl
 
 
 @pytest.mark.parametrize("shares", [None, 2])
-def test_workers_across_a_promotion(pair: Pair, shares: int | None) -> None:
+def test_workers_keep_batches_that_the_standby_knows_across_a_promotion(pair: Pair, shares: int | None) -> None:
     """A worker keeps its batch if the batch was replicated to the standby.
 
     The rows of all other batches are delivered again, in batches with new numbers.

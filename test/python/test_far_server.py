@@ -27,7 +27,9 @@ main()
 
 
 @pytest.mark.server
-def test_a_run_that_follows_continues_after_a_silence(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
+def test_a_run_with_follow_continues_after_the_network_was_silent(
+    fresh: Connection, cluster: Cluster, tmp_path: Path
+) -> None:
     """The host of the server vanishes while the tool awaits an answer, and comes back at the same address."""
     with far_server(cluster) as server, (tmp_path / "out").open("wb") as out, (tmp_path / "said").open("wb") as errors:
         address = {"PGHOST": "127.0.0.1", "PGPORT": "5432", "PGUSER": "postgres"}

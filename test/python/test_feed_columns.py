@@ -157,7 +157,7 @@ def next_rows(connection: Connection) -> list[int]:
 
 
 @pytest.mark.parametrize("start", ["-100", "1", "1000"], ids=["below", "equal", "above"])
-def test_another_sequence_loses_no_row(fresh: Connection, start: str) -> None:
+def test_no_row_is_lost_if_the_column_gets_another_sequence(fresh: Connection, start: str) -> None:
     """Values of another sequence may change the order of rows, but no row is lost."""
     make_ordered(fresh)
     assert next_rows(fresh) == [1, 2, 3]

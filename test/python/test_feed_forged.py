@@ -289,7 +289,7 @@ def check_others(state: State, victim: str) -> None:
     assert not is_attacked(state), victim
 
 
-def test_the_calls_work_without_forged_state(state: State) -> None:
+def test_every_call_works_without_forged_state(state: State) -> None:
     alice = state.sessions["alice"]
     run(alice, "SELECT feed_create('x', 'alice.t')")
     refused = set(calls("alice.t", "alice"))
@@ -470,7 +470,7 @@ def test_a_forged_count_is_not_returned(state: State, relation: str) -> None:
     check_others(state, relation)
 
 
-def test_a_feed_has_one_state(state: State) -> None:
+def test_a_second_state_of_a_feed_is_refused(state: State) -> None:
     """A second state, with a higher seq, would count as accepted by the owner in feed_rebase()."""
     feed = value(state.sessions["postgres"], "SELECT id FROM inorder_internal.feed WHERE name = 'a'")
     insert = "INSERT INTO inorder_internal.feed_state (feed, seq, relation, position) "
@@ -481,7 +481,7 @@ def test_a_feed_has_one_state(state: State) -> None:
     check_others(state, "a second state")
 
 
-def test_the_owner_of_the_database_changes_and_deletes_nothing(state: State) -> None:
+def test_the_owner_of_the_database_cannot_change_or_delete_state(state: State) -> None:
     for command in ("SELECT FROM {}", "INSERT INTO {} VALUES ('alice.t', 'alice.t', '', '{}', 7, now())", "TABLE {}"):
         assert refusal(state.mallory, command.replace("{}", "inorder_internal.count_part", 1)) == "42501", command
     for table in ("feed", "feed_state", "feed_table", "counted_table", "count_part"):

@@ -53,7 +53,7 @@ def explained(connection: psycopg.Connection[Any], look: str) -> int:
         *((TAKE, *look, SHARES, held) for look in ((ASK, 0), (TAKE, 1)) for held in ("", HELD)),
     ],
 )  # fmt: skip
-def test_a_poll_touches_as_many_pages_as_before(
+def test_a_held_snapshot_does_not_increase_the_pages_that_a_poll_touches(
     fresh: Connection, other: Connection, step: str, look: str, rows: int, options: str, before: str
 ) -> None:
     run(
@@ -95,7 +95,7 @@ def test_a_share_is_found_by_its_index_after_vacuum(fresh: Connection) -> None:
     assert pages[-1] < 2 * pages[0], pages
 
 
-def test_a_share_that_waits_keeps_its_rows_in_order(fresh: Connection, other: Connection) -> None:
+def test_a_waiting_share_keeps_its_rows_in_order(fresh: Connection, other: Connection) -> None:
     """Each update moves the row of the batch to another place, so that dead versions are in more and more pages."""
     run(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
@@ -117,7 +117,7 @@ def test_a_share_that_waits_keeps_its_rows_in_order(fresh: Connection, other: Co
     check_shares(fresh, 361)
 
 
-def test_a_batch_below_the_lowest_is_taken_again(fresh: Connection) -> None:
+def test_a_retried_batch_is_taken_although_later_batches_are_finished(fresh: Connection) -> None:
     run(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)", "SELECT feed_create('f', 't')"
     )

@@ -112,7 +112,7 @@ def settle(session: Connection, other: Connection, owner: str, feed: str = "f") 
 
 
 @pytest.mark.parametrize(("owner", "change", "expected"), CHANGES)
-def test_the_next_poll_sees_each_change(
+def test_the_next_poll_notices_each_change(
     reader: Connection, fresh: Connection, owner: str, change: str, expected: object
 ) -> None:
     settle(reader, fresh, owner)
@@ -168,7 +168,7 @@ def test_commits_of_other_workers_cause_no_search(reader: Connection, fresh: Con
 
 
 @pytest.mark.editions("sql")
-def test_a_table_is_proved_once_when_it_has_new_rows(reader: Connection, fresh: Connection) -> None:
+def test_a_poll_proves_the_table_once_and_only_if_there_are_new_rows(reader: Connection, fresh: Connection) -> None:
     run(fresh, "GRANT SET ON PARAMETER track_functions TO reader")
     run(reader, "SET track_functions = 'all'")
     calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'prove_table'"
@@ -184,7 +184,7 @@ def test_a_table_is_proved_once_when_it_has_new_rows(reader: Connection, fresh: 
 
 
 @pytest.mark.editions
-def test_a_policy_that_is_made_during_a_poll_is_not_evaluated(reader: Connection, fresh: Connection) -> None:
+def test_a_policy_created_during_a_poll_is_not_evaluated(reader: Connection, fresh: Connection) -> None:
     settle(reader, fresh, "reader")
     run(fresh, "SELECT pg_current_xact_id()")
     run(fresh, "BEGIN", "ALTER TABLE s.t ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON s.t USING (1 / 0 = 0)")
@@ -195,7 +195,7 @@ def test_a_policy_that_is_made_during_a_poll_is_not_evaluated(reader: Connection
 
 
 @pytest.mark.editions("sql")
-def test_a_search_evaluates_no_policy(reader: Connection, fresh: Connection) -> None:
+def test_a_search_that_would_evaluate_a_policy_is_refused(reader: Connection, fresh: Connection) -> None:
     run(fresh, "ALTER TABLE s.t ENABLE ROW LEVEL SECURITY", "CREATE POLICY p ON s.t USING (1 / 0 = 0)")
     search = "inorder_internal.as_caller(t, 'SELECT ARRAY[e.id::text] FROM s.t AS e', false, 0::oid)"
     assert refusal(reader, f"SELECT {search} FROM inorder_internal.feed_table AS t LIMIT 1") == "42501"
@@ -235,7 +235,7 @@ def test_the_next_count_sees_each_change(reader: Connection, fresh: Connection, 
 
 
 @pytest.mark.parametrize("also", ["SELECT exact_count_fold('s.t')", "SELECT 1"], ids=["folded", "not folded"])
-def test_the_next_count_is_that_of_its_own_snapshot(reader: Connection, fresh: Connection, also: str) -> None:
+def test_each_count_uses_its_own_snapshot(reader: Connection, fresh: Connection, also: str) -> None:
     """A function counts in a snapshot of its own, newer than the snapshot of the statement that calls it."""
     run(fresh, "SELECT exact_count_start('s.t')", "SELECT pg_advisory_lock(1)",
             "CREATE FUNCTION s.later() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN "

@@ -60,7 +60,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_rows_have_the_present_columns(fresh: Connection, reader: Connection, change: str) -> None:
+def test_rows_have_the_current_columns_of_the_table(fresh: Connection, reader: Connection, change: str) -> None:
     for statement in CHANGES[change].split("; "):
         run(fresh, statement)
     run(fresh, "SELECT feed_enable('kept')")
@@ -183,7 +183,7 @@ def test_a_statement_over_a_batch_reads_another_batch_of_the_table(fresh: Connec
     assert rows == [(4, 1)]
 
 
-def test_a_read_that_ends_halfway_leaves_the_plan_as_it_was(fresh: Connection, reader: Connection) -> None:
+def test_a_failed_read_leaves_the_cached_plan_usable(fresh: Connection, reader: Connection) -> None:
     run(fresh, "INSERT INTO kept (n, body) SELECT g, repeat('x', 1000) FROM generate_series(1, 3000) AS g")
     for _ in range(3):
         run(reader, "SET work_mem = '64kB'", "SET temp_file_limit = '64kB'")
@@ -208,7 +208,7 @@ def test_a_session_that_reads_many_tables_keeps_some_plans(fresh: Connection, ot
     assert value(other, KEPT.format("kept")) == 64
 
 
-def test_each_role_and_search_path_reads_the_same(fresh: Connection, reader: Connection) -> None:
+def test_the_search_path_does_not_change_which_rows_are_read(fresh: Connection, reader: Connection) -> None:
     for n, path in enumerate(("public", "pg_catalog, public", '"$user", public', "pg_temp, public"), 3):
         insert(fresh, "kept", n)
         run(reader, f"SET search_path = {path}")

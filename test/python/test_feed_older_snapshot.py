@@ -21,7 +21,7 @@ OLDER = "25001"  # active_sql_transaction
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
-def test_an_older_snapshot_permits_no_drop(fresh: Connection, other: Connection, level: str) -> None:
+def test_an_older_snapshot_allows_no_partition_to_be_dropped(fresh: Connection, other: Connection, level: str) -> None:
     run(fresh, *PARTS)
     assert value(fresh, DROPS) == 1
     run(other, f"BEGIN ISOLATION LEVEL {level}")
@@ -41,7 +41,9 @@ def test_an_older_snapshot_permits_no_drop(fresh: Connection, other: Connection,
         run(other, "ROLLBACK")
 
 
-def test_an_older_statement_permits_no_drop(fresh: Connection, other: Connection) -> None:
+def test_a_statement_with_an_older_snapshot_allows_no_partition_to_be_dropped(
+    fresh: Connection, other: Connection
+) -> None:
     run(fresh, *PARTS)
     run(fresh, "CREATE FUNCTION drops() RETURNS bigint LANGUAGE sql STABLE AS $$ " + DROPS + " $$")
     assert value(other, DROPS) == value(other, "SELECT drops()") == 1
@@ -74,7 +76,9 @@ def test_a_position_newer_than_the_snapshot_gets_an_empty_batch(
 
 
 @pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
-def test_a_batch_that_is_retried_meanwhile_is_not_passed(fresh: Connection, other: Connection, level: str) -> None:
+def test_a_dead_batch_that_is_retried_meanwhile_does_not_count_as_passed(
+    fresh: Connection, other: Connection, level: str
+) -> None:
     run(fresh, *PARTS, "INSERT INTO t (n) VALUES (1)")
     dead = value(fresh, "SELECT number FROM feed_take_batch('f', 'one')")
     run(fresh, "UPDATE inorder_internal.worker_batch SET lease_end = clock_timestamp()")

@@ -90,7 +90,7 @@ def test_a_read_touches_only_new_rows(big: Connection, server: Installation, set
     assert heap <= 40 and index <= 20, f"idle: {heap} blocks of the table, {index} of its indexes"
 
 
-def test_each_gap_costs_one_probe(big: Connection, cluster: Cluster) -> None:
+def test_each_gap_between_transactions_costs_one_index_probe(big: Connection, cluster: Cluster) -> None:
     big.execute("RESET ALL")
     big.execute("SELECT feed_seek('big', 'now'), exact_count_fold('big')")
     with ExitStack() as held:
@@ -180,14 +180,14 @@ def expect_pieces(connection: Connection, rows: int) -> None:
 
 
 @pytest.mark.parametrize("setting", ["default", "random reads dear", "generic plans"])
-def test_a_piece_in_order_touches_little_more_than_its_rows(ordered: Connection, setting: str) -> None:
+def test_a_batch_of_an_ordered_feed_touches_few_blocks_besides_its_rows(ordered: Connection, setting: str) -> None:
     ordered.execute((SETTINGS[setting] or "SELECT 1").encode())
     expect_pieces(ordered, ORDERED_ROWS)
     ordered.execute("INSERT INTO big_order SELECT FROM generate_series(1, 100)")
     expect_pieces(ordered, 100)
 
 
-def test_rows_that_were_delivered_within_a_set_are_skipped_once(ordered: Connection) -> None:
+def test_rows_of_a_set_that_were_already_delivered_are_skipped_only_once(ordered: Connection) -> None:
     between = f"WHERE seq BETWEEN {ORDERED_PIECE + 1} AND {ORDERED_ROWS // 2}"
     numbers = f"SELECT DISTINCT uuid_xact_id(id) AS n FROM big_order {between}"
     seek = f"SELECT feed_seek('in order', range_agg(int8range(n, n + 1))) FROM ({numbers}) AS e"
@@ -259,7 +259,7 @@ def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> No
 
 
 @pytest.mark.editions
-def test_a_session_keeps_nothing_of_a_partition_that_is_gone(cluster: Cluster, fresh: Connection) -> None:
+def test_a_session_keeps_no_compiled_function_for_a_dropped_partition(cluster: Cluster, fresh: Connection) -> None:
     """For a function with a polymorphic argument, PL/pgSQL keeps a compiled copy for each row type."""
     run(fresh, "CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) "
                    "PARTITION BY LIST (n)", "SELECT feed_create('f', 'parts')")  # fmt: skip
@@ -313,7 +313,7 @@ def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, f
     assert first.pop("parts") <= 1000 + 100 * len(parts) and max(first.values()) <= 600, first
 
 
-def test_a_piece_of_a_large_transaction_touches_its_own_rows(fresh: Connection) -> None:
+def test_a_batch_inside_a_large_transaction_touches_only_its_own_rows(fresh: Connection) -> None:
     """The index that feed_prepare() creates has the rows in the order of delivery, even before any ANALYZE."""
     run(fresh, "CREATE TABLE old (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int)",
             "INSERT INTO old (n) SELECT generate_series(1, 10)")  # fmt: skip

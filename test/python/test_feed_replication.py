@@ -64,7 +64,9 @@ def drop_slot(publisher: Connection, name: str) -> None:
     publisher.execute("SELECT pg_drop_replication_slot(%s)", [name])
 
 
-def test_foreign_numbers_are_refused(logical: Cluster, publisher: Connection, subscriber: Connection) -> None:
+def test_a_subscriber_refuses_transaction_numbers_of_another_server(
+    logical: Cluster, publisher: Connection, subscriber: Connection
+) -> None:
     table = "CREATE TABLE foreign_keys (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)"
     publisher.execute(table.encode())
     subscriber.execute(table.encode())

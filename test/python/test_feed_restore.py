@@ -83,7 +83,7 @@ def check_delivered(connection: Connection, feed: str, table: str, before: list[
 
 
 @pytest.mark.parametrize("form", ["plain", "custom"])
-def test_feeds_continue_on_a_younger_server(
+def test_feeds_continue_on_a_server_with_lower_transaction_ids(
     cluster: Cluster, young: Cluster, filled: dict[str, list[int]], form: str, tmp_path: Path
 ) -> None:
     with copied(cluster, "filled", young, "restored", form, tmp_path) as connection:

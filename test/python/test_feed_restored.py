@@ -228,7 +228,7 @@ def test_batches_of_a_restored_feed_have_numbers_of_their_own(restored: Connecti
     assert int(value(restored, "SELECT (feed_take_batch('made steps', 'w')).number")) > 1 << 40
 
 
-def test_the_data_alone_is_refused(restored: Connection, young: Cluster, tmp_path: Path) -> None:
+def test_restoring_only_the_data_is_refused(restored: Connection, young: Cluster, tmp_path: Path) -> None:
     file = str(tmp_path / "dump")
     for table in ALL.values():
         restored.execute("SELECT feed_rebase(%s)", [table])
@@ -245,7 +245,7 @@ def test_the_data_alone_is_refused(restored: Connection, young: Cluster, tmp_pat
 
 
 @pytest.mark.parametrize("command", ["VACUUM (FULL, FREEZE)", "VACUUM FREEZE", "CLUSTER {} USING {}_pkey"])
-def test_state_that_a_rewrite_copies_stays_accepted(connection: Connection, command: str) -> None:
+def test_a_rewrite_of_the_state_tables_keeps_feeds_accepted(connection: Connection, command: str) -> None:
     connection.execute("CREATE TABLE kept (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
     connection.execute("SELECT feed_create('kept', 'kept')")
     for state in ("inorder_internal.feed", "inorder_internal.feed_table"):
@@ -257,7 +257,7 @@ def test_state_that_a_rewrite_copies_stays_accepted(connection: Connection, comm
 
 
 @pytest.mark.parametrize("role", ["postgres", OWNER])
-def test_a_dump_without_a_table_has_the_state_of_the_others(
+def test_a_dump_without_some_tables_restores_the_state_of_the_others(
     cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: Connection, role: str, tmp_path: Path
 ) -> None:
     file = str(tmp_path / "dump")

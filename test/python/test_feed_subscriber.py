@@ -192,7 +192,7 @@ def state_of(connection: Connection) -> list[object]:
 
 
 @pytest.mark.parametrize("edition", EDITIONS)
-def test_the_state_follows_whatever_happens_to_a_feed(pair: Pair, edition: str) -> None:
+def test_the_state_of_a_subscriber_follows_each_change_of_a_feed(pair: Pair, edition: str) -> None:
     pair.make(edition)
     with connect(pair.source) as source, connect(pair.target) as target:
         run(source, "SELECT feed_enable('keys'), feed_create('a', 'keys', 'beginning')")
@@ -255,7 +255,7 @@ def receive_again(pair: Pair, target: Connection) -> None:
 
 
 @pytest.mark.parametrize("edition", EDITIONS)
-def test_a_live_table_receives_nothing(pair: Pair, edition: str) -> None:
+def test_an_enabled_table_accepts_no_rows_of_a_subscription(pair: Pair, edition: str) -> None:
     pair.make(edition)
     world, consumers = world_of(pair.source), [Consumer(table) for table in NUMBERED]
     lane = Writer(world, 1)

@@ -71,7 +71,7 @@ def begin_to_wait(writer: Connection, reader: Connection) -> None:
     wait_for(lambda: value(writer, IS_WAITING, reader.info.backend_pid) is True)
 
 
-def test_there_is_no_wait_for_existing_rows(writer: Connection, waits: Waiting) -> None:
+def test_a_call_does_not_wait_if_there_are_rows(writer: Connection, waits: Waiting) -> None:
     assert not waits("'0'")
     writer.execute("INSERT INTO waited (n) VALUES (1)")
     assert waits("'0'") and waits("'1 second'")
@@ -137,7 +137,7 @@ def test_a_cancel_ends_the_wait(
     assert value(reader, "SELECT 1") == 1
 
 
-def test_an_error_of_a_wait_can_be_caught_by_a_block(writer: Connection, reader: Connection) -> None:
+def test_an_error_of_a_wait_can_be_caught_by_an_exception_block(writer: Connection, reader: Connection) -> None:
     reader.execute(
         """DO $$ BEGIN
             INSERT INTO waited (n) VALUES (1);

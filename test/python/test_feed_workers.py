@@ -225,7 +225,7 @@ def test_the_hint_says_what_became_of_the_batch(feed: Connection) -> None:
     assert [detail for detail in cases if detail not in details[detail]] == [], details
 
 
-def test_the_same_call_in_one_transaction_is_one_call(feed: Connection) -> None:
+def test_the_same_call_repeated_in_a_transaction_returns_the_same_batch(feed: Connection) -> None:
     """(f(...)).* calls f for each column, although for a client it is one call, which returns one row."""
     insert(feed, 5)
     expanded = "SELECT (feed_take_batch('work', 'a', 2)).*"
@@ -241,7 +241,7 @@ def test_the_same_call_in_one_transaction_is_one_call(feed: Connection) -> None:
     assert take(feed, "a")[1] != batches[0][1]
 
 
-def test_numbers_and_tokens_are_numbers_of_json(feed: Connection) -> None:
+def test_batch_numbers_and_tokens_are_json_numbers(feed: Connection) -> None:
     insert(feed, 40)
     text = "SELECT to_json(b) FROM feed_take_batch('work', %s, 1) AS b"
     for i in range(40):
@@ -262,7 +262,7 @@ def test_a_worker_that_crashes_each_time_is_tried_once_for_each_lease(feed: Conn
     assert one_row(feed, "SELECT number, worker FROM feed_batches WHERE dead_since IS NOT NULL") == (number, None)
 
 
-def test_a_clock_that_was_a_day_ahead_holds_no_batch(feed: Connection) -> None:
+def test_a_batch_delayed_by_a_wrong_clock_can_be_retried_at_once(feed: Connection) -> None:
     """feed_retry_batch() makes a batch available at once, even if the time of its next try is far in the future.
 
     This time is wrong if the batch was returned while the clock was ahead.

@@ -33,7 +33,7 @@ def feeds(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
     return tool
 
 
-def test_a_feed_that_is_behind_comes_first(feeds: Tail, fresh: Connection) -> None:
+def test_feeds_that_are_behind_are_listed_first(feeds: Tail, fresh: Connection) -> None:
     fresh.execute("SELECT (feed_take_batch('say \"hi\"', 'w', 1000)).number")
     header, behind, read = feeds().splitlines()
     assert header.split() == ["feed", "table", "lag", "rows", "polled", "unfinished", "rows", "delayed"]
@@ -54,7 +54,7 @@ ROWS: list[Row] = [
 ]  # fmt: skip
 
 
-def test_the_output_is_that_of_the_documentation() -> None:
+def test_the_output_equals_the_example_in_the_documentation() -> None:
     assert as_table(ROWS, 120) in text("docs/feed-operations.md")
 
 
@@ -102,7 +102,7 @@ def test_the_transaction_that_delays_rows_is_shown(cluster: Cluster, feeds: Tail
         assert "importer" not in feeds()
 
 
-def test_the_locks_are_read_once_for_a_table(fresh: Connection) -> None:
+def test_pg_locks_is_read_once_for_all_feeds(fresh: Connection) -> None:
     fresh.execute("SELECT feed_create('f' || g, 'events') FROM generate_series(1, 5) AS g")
     plan = fresh.execute("EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF) SELECT * FROM feeds").fetchall()
     looks = [str(line) for (line,) in plan if "pg_lock_status" in str(line)]
@@ -188,7 +188,9 @@ def test_watch_replaces_the_output_file(feeds: Tail, fresh: Connection) -> None:
     assert [path.name for path in feeds.folder.iterdir()] == ["inorder.prom"]
 
 
-def test_no_feed_is_reported_and_wrong_options_are_refused(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
+def test_the_absence_of_feeds_is_reported_and_wrong_options_are_refused(
+    cluster: Cluster, fresh: Connection, tmp_path: Path
+) -> None:
     feeds = Tail(cluster, tmp_path, command="feeds")
     fresh.execute("SELECT feed_drop(name) FROM feeds")
     for form, lines in (("table", 1), ("json", 0), ("prometheus", 2 * len(GAUGES))):
@@ -234,7 +236,7 @@ def test_a_table_that_its_owner_changes_does_not_hide_other_feeds(fresh: Connect
 
 
 @pytest.mark.editions
-def test_large_sets_are_not_shown(fresh: Connection) -> None:
+def test_large_positions_are_shown_as_null(fresh: Connection) -> None:
     fresh.execute("CREATE TABLE far (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(1000000), n int)")
     fresh.execute("SELECT feed_create('large', 'far'), feed_create('other', 'far')")
     fresh.execute("INSERT INTO far (n) SELECT generate_series(1, 3)")

@@ -14,14 +14,14 @@ from inorder.lab.results.result import DIRECT_IO, EXACT_COUNTERS, Result
 from tool import inorder
 
 
-def test_the_usual_name_gets_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unused_number_is_added_to_the_default_file_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("r.json", "r-2.json", "r-3.json"):
         assert unused(Path("r.json")).name == new_file(None, "r.json").name == name
         Path(name).touch()
 
 
-def test_a_file_that_was_asked_for_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_file_named_by_the_user_is_not_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "r.json"
     assert new_file(file, "") == file and new_file(Path("/dev/null"), "") == Path("/dev/null")
     file.touch()
@@ -34,7 +34,7 @@ def test_a_file_that_was_asked_for_is_not_overwritten(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command", [("run", "reader"), ("run", "feed", "--quick"), ("report", "r.json"), ("resume", "r.json")]
 )
-def test_no_command_overwrites_a_page(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_no_command_overwrites_an_existing_page(tmp_path: Path, command: tuple[str, ...]) -> None:
     (tmp_path / "p.html").write_text("mine")
     done = inorder("lab", *command, "--html", "p.html", folder=tmp_path)
     assert done.returncode == 2 and "p.html exists; HINT: Remove the file, or give another --html" in done.stderr
@@ -51,7 +51,7 @@ def test_the_files_of_a_demo_have_the_same_number(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_the_demo_says_which_effects_this_server_hides(server: Installation) -> None:
+def test_the_demo_says_which_effects_the_method_cannot_show(server: Installation) -> None:
     result = Result("insert", "now", "0", 1, {}, {}, {}, DIRECT_IO)
     assert hidden(result, server) == []
     result.method = EXACT_COUNTERS
@@ -59,7 +59,7 @@ def test_the_demo_says_which_effects_this_server_hides(server: Installation) -> 
     assert ("inorder demo --embedded" in message) != server.has_direct_io
 
 
-def test_a_file_is_whole_whoever_writes_it(tmp_path: Path) -> None:
+def test_a_file_is_complete_even_if_several_threads_write_it(tmp_path: Path) -> None:
     path, texts = tmp_path / "f", [letter * 10_000 for letter in "ab"]
 
     def write(text: str) -> set[str]:

@@ -87,7 +87,7 @@ def test_times_are_spread_evenly_with_jitter() -> None:
     assert ((counts - 100_000 / 9) ** 2 / (100_000 / 9)).sum() < 40  # chi-square, 8 degrees of freedom: 1 in 300,000
 
 
-def test_lag_reorders_between_nodes_and_never_within() -> None:
+def test_lag_reorders_values_between_nodes_and_never_within_a_node() -> None:
     lag = 1000 * TICKS_PER_SECOND
     high, low = words(plan(lag=lag))
     straight_high, straight_low = words(plan())
@@ -100,7 +100,7 @@ def test_lag_reorders_between_nodes_and_never_within() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_size_of_chunks_changes_nothing(kind: str) -> None:
+def test_the_chunk_size_does_not_change_the_values(kind: str) -> None:
     data_set = plan(kind, 2_001, nodes=20, lag=12_345)
     assert np.array_equal(words(data_set), words(data_set, 1))
     assert np.array_equal(words(data_set), words(data_set, 777))
@@ -171,7 +171,7 @@ def test_equal_seeds_give_equal_values_of_the_requested_version(kind: str, versi
     assert bytes(TextLines(10_000).encode(*words_of(done.stdout))) == done.stdout
 
 
-def test_the_present_is_the_default() -> None:
+def test_the_current_time_is_the_default() -> None:
     before = ticks_of(datetime.now(UTC))
     times = [value.time for value in generated("uuid-v1", "--count", "1000", "--interval", "90s")]
     assert before - 90 * TICKS_PER_SECOND <= min(times) and max(times) < ticks_of(datetime.now(UTC))

@@ -254,7 +254,7 @@ def test_calls_of_the_tool_are_exact() -> None:
     assert inexact_calls(filled(text.as_string(), "@extschema@") for text in queries().values()) == []
 
 
-def test_no_source_makes_text_with_the_name_of_a_type() -> None:
+def test_no_source_builds_sql_text_from_the_name_of_a_type() -> None:
     """The name of a type, a collation or an operator would be looked up again when the text is parsed.
 
     DO blocks are an exception: they run once, while the install script creates the objects that they name.

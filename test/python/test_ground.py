@@ -478,7 +478,7 @@ def test_a_partition_that_is_being_detached_belongs_to_older_snapshots(place: Pl
 
 
 @pytest.mark.parametrize("key", [", ADD PRIMARY KEY (b, a)", ", ADD PRIMARY KEY (n)", ""])
-def test_the_position_here_inside_a_transaction_needs_the_same_key(place: Place, key: str) -> None:
+def test_seeking_here_inside_a_transaction_needs_the_same_key(place: Place, key: str) -> None:
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't')", MANY)
     first = numbers(owner, "SELECT n FROM feed_read('f', null::t, 37)")
@@ -501,7 +501,7 @@ VERSIONS = """
                       WHERE a.attrelid = '{0}'::regclass AND a.attgenerated = 's')"""
 
 
-@pytest.mark.skipif(TESTED == "sql", reason="the SQL edition itself uses the query")
+@pytest.mark.skipif(TESTED == "sql", reason="the SQL edition uses this query instead of stored versions")
 def test_stored_versions_of_a_guard_agree_with_a_query(place: Place) -> None:
     """The stored versions are compared with versions from a query, for an ended transaction and an open transaction."""
     owner = place.make(PLAIN)

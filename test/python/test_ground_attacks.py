@@ -275,7 +275,7 @@ def test_the_next_count_sees_that_the_guard_against_truncate_was_disabled(place:
 
 
 @pytest.mark.parametrize("opclass", ["int8_minmax_ops", "int8_minmax_multi_ops", "int8_bloom_ops"])
-def test_a_brin_index_gives_no_order(place: Place, opclass: str) -> None:
+def test_a_brin_index_is_not_accepted(place: Place, opclass: str) -> None:
     owner = place.session()
     run(owner, "CREATE TABLE t (n int, xact bigint NOT NULL DEFAULT xact_id())")
     run(owner, f"CREATE INDEX ON t USING brin (xact {opclass})")
@@ -318,7 +318,7 @@ def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Con
     """
     writer, other = place.session(), place.session()
     if value(other, "SELECT to_regproc('public.test_hold_commit')") is None:
-        pytest.skip("the module of the tests, which is in C, cannot be built for this server")
+        pytest.skip("the C module of the tests cannot be built for this server")
     lock = folder / "held"
     lock.touch()
     run(writer, "BEGIN")
@@ -337,7 +337,7 @@ def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Con
 
 @pytest.mark.parametrize("isolation", ["READ COMMITTED", "REPEATABLE READ"])
 @pytest.mark.parametrize("way", NEW_PARTITIONS)
-def test_rows_of_a_partition_that_the_session_does_not_know_are_not_lost(
+def test_rows_of_a_partition_unknown_to_the_session_are_not_lost(
     place: Place, shared_folder: Path, way: str, isolation: str
 ) -> None:
     """The snapshot shows that the transaction that attached the partition has ended.
@@ -408,7 +408,7 @@ IN_VACUUM = (
 @pytest.mark.parametrize(
     "writes", ["INSERT INTO {0}.t (n) VALUES (1)", "PERFORM xact_id()", "UPDATE {0}.logged SET n = 2"]
 )
-def test_vacuum_writes_no_row(place: Place, writes: str) -> None:
+def test_writing_rows_during_vacuum_is_refused(place: Place, writes: str) -> None:
     """Snapshots do not list VACUUM as in progress, so a reader would miss rows that are written during VACUUM."""
     place.once(PLAIN, "SELECT feed_enable('t')", "CREATE TABLE logged (id int PRIMARY KEY, n int)",
                "SELECT changes_enable('logged')", "INSERT INTO logged VALUES (1, 1)")  # fmt: skip

@@ -36,7 +36,7 @@ def promises(page: str) -> set[str]:
     return {plain(promise) for promise in (*GUARANTEE.findall(content), *answers, *ITEM.findall(listed))}
 
 
-def test_each_promise_has_a_row() -> None:
+def test_each_guarantee_has_a_row_in_the_table() -> None:
     listed = [plain(row[0]) for row in ROWS]
     lacking = [(page, promise) for page in PAGES for promise in promises(page) if not is_listed(promise, listed)]
     assert lacking == []
@@ -47,7 +47,7 @@ def is_listed(promise: str, listed: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: re.sub(r"\W+", "-", LINK.findall(row[0])[0][0][:40]))
-def test_everything_that_a_row_names_exists(row: list[str]) -> None:
+def test_everything_that_a_row_of_the_table_names_exists(row: list[str]) -> None:
     promise, _, model, schedule, tested = row
     ((words, page),) = LINK.findall(promise)
     assert plain(words).lower() in plain((PAGE.parent / page).read_text()).lower()

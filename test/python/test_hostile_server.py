@@ -75,14 +75,14 @@ def lied(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.mark.parametrize("command", ["tail events --position p", "tail --feed f"])
 @pytest.mark.parametrize("lie", ["copy_in", "copy_both", "error_and_copy"])
-def test_a_command_that_expects_rows_ends_without_rows(lied: Lied, command: str, lie: str) -> None:
+def test_a_command_ends_if_the_server_starts_copy_instead_of_sending_rows(lied: Lied, command: str, lie: str) -> None:
     """libpq returns the same COPY result with each call. Without a check, a loop over the results would never end."""
     liar = OneLie(b"H", lie)
     done = lied.run(command, liar)
     assert liar.told and done.returncode == 1 and b"Traceback" not in done.stderr, done
 
 
-def test_text_that_is_not_utf8_gives_one_sentence(lied: Lied) -> None:
+def test_text_that_is_not_utf8_causes_one_clear_error_message(lied: Lied) -> None:
     """The name of the schema has a byte that is not UTF-8, as in a database with the encoding SQL_ASCII."""
     done = lied.run("count show events", OneLie(b"D", "latin", b"public"))
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"inorder: text that is not UTF-8: b'\\xe4'\n")

@@ -179,7 +179,7 @@ def test_objects_that_depend_on_the_edition_are_not_removed(owners: Tool, instal
 
 @pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
-def test_no_trigger_of_a_log_is_left(tool: Tool, empty: Connection, edition: str) -> None:
+def test_uninstall_leaves_no_trigger_of_a_log(tool: Tool, empty: Connection, edition: str) -> None:
     """Such a trigger would write into the log for ever, or make each write fail."""
     tool.install("--edition", edition)
     run(empty, "SET ROLE edition_owner", "CREATE TABLE public.t (id int PRIMARY KEY)",
@@ -244,7 +244,7 @@ def test_columns_keep_their_values_when_the_edition_is_removed(tool: Tool, empty
         ("CREATE DOMAIN public.key AS uuid DEFAULT inorder.uuid_xact_nextval()", "type public.key"),
     ],
 )  # fmt: skip
-def test_dependent_objects_that_are_no_part_of_a_table_are_not_removed_either(
+def test_dependent_objects_outside_of_tables_are_not_removed(
     owners: Tool, installed: Connection, statement: str, named: str
 ) -> None:
     """DROP SCHEMA CASCADE would drop these objects, and columns whose type is one of these domains."""
@@ -374,7 +374,7 @@ def test_the_sql_edition_has_no_feed_read(tool: Tool, empty: Connection) -> None
 
 
 @pytest.mark.server
-def test_upgrade_and_install_name_each_other_where_needed(tool: Tool, owners: Tool, installed: Connection) -> None:
+def test_upgrade_and_install_refer_to_each_other(tool: Tool, owners: Tool, installed: Connection) -> None:
     assert "HINT: Run inorder install." in tool.upgrade(code=2)
     assert "is already installed" in owners.upgrade()
     version = (

@@ -14,7 +14,7 @@ from world.sql import rows, run
 pytestmark = pytest.mark.server
 
 
-def test_objects_of_others_stay(tool: Tool, empty: Connection) -> None:
+def test_objects_of_users_in_the_schema_are_not_removed(tool: Tool, empty: Connection) -> None:
     tool.install("--edition", SQL)
     run(
         empty, "SET ROLE edition_owner", EVENTS.replace("public.events", "inorder.events"),
@@ -31,7 +31,7 @@ OBEYED = "n\x1b[31m\ninorder: removed"  # a terminal would obey this name if it 
 SHOWN = r'"n\x1b[31m\ninorder: removed"'
 
 
-def test_names_of_others_are_shown_on_one_line(tool: Tool, empty: Connection) -> None:
+def test_names_chosen_by_users_are_shown_on_one_line(tool: Tool, empty: Connection) -> None:
     tool.install("--edition", SQL)
     run(empty, "SET ROLE edition_owner", "SET search_path = public, inorder", f'CREATE TABLE inorder."{OBEYED}" ()')
     errors = [tool.uninstall("--yes", code=2)]
@@ -60,7 +60,7 @@ PLANTED = (
 )  # fmt: skip
 
 
-def test_objects_of_a_stranger_are_not_taken_over(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
+def test_objects_of_an_untrusted_role_are_not_taken_over(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
     run(empty, f"ALTER DATABASE {empty.info.dbname} OWNER TO postgres",
          f"GRANT CREATE ON DATABASE {empty.info.dbname} TO edition_owner")  # fmt: skip
     run(empty, "SET ROLE edition_owner", *(text.replace("{}", __version__) for text in PLANTED))
@@ -80,7 +80,9 @@ def test_a_superuser_calls_no_function_that_the_owner_of_the_database_can_change
         assert refused.returncode == 2 and b'belongs to role "edition_owner"' in refused.stderr
 
 
-def test_a_schema_of_a_stranger_gets_no_extension(cluster: Cluster, tmp_path: Path, empty: Connection) -> None:
+def test_the_extension_is_not_installed_into_a_schema_of_an_untrusted_role(
+    cluster: Cluster, tmp_path: Path, empty: Connection
+) -> None:
     run(
         empty,
         "CREATE SCHEMA inorder AUTHORIZATION edition_owner",

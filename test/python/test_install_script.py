@@ -179,14 +179,14 @@ def unexpected(findings: list[Finding]) -> str:
     )
 
 
-def test_every_source_is_joined() -> None:
+def test_every_source_file_is_part_of_the_install_script() -> None:
     """All other files of sql/ belong to an edition, a release or an update."""
     folders = [ROOT / "sql" / name for name in ("plain", "released", "update")]
     assert {path for path in (ROOT / "sql").rglob("*.sql") if not set(path.parents) & set(folders)} == set(SQL_FILES)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_the_install_script_keeps_the_rule(rule: Callable[[str], Found]) -> None:
+def test_the_install_script_follows_the_rule(rule: Callable[[str], Found]) -> None:
     faults = unexpected(rules.broken(sql_source(), rule))
     assert not faults, f"{rule.__doc__}\n{faults}"
 
@@ -223,6 +223,6 @@ def test_pgspot_finds_planted_faults() -> None:
         assert any(each[0] == code and subject in each[1] for each in warnings), (code, planted, warnings)
 
 
-def test_findings_are_on_their_line() -> None:
+def test_findings_name_the_right_line() -> None:
     planted = "\n-- so\nSELECT 1;\n/* x */\n" + plpgsql("NULL;\n\nPERFORM @extschema@.f(1)")
     assert [each.line for each in rules.broken(planted, rules.exact_calls)] == [8]

@@ -32,7 +32,7 @@ CALLS = {
 }  # fmt: skip
 
 
-def test_execute_on_internal_functions_lends_no_right(fresh: Connection) -> None:
+def test_execute_on_internal_functions_gives_no_other_right(fresh: Connection) -> None:
     with roles(fresh, "granted_stranger"):
         run(fresh, TABLE, "SELECT feed_create('f', 'guarded')", "INSERT INTO guarded (n) VALUES (1)", *GRANTS)
         run(
@@ -77,7 +77,7 @@ def enumerations() -> dict[str, list[str]]:
     return by_prefix
 
 
-def test_c_knows_the_columns_of_the_state(fresh: Connection) -> None:
+def test_enumerations_in_c_list_the_columns_of_the_state_tables(fresh: Connection) -> None:
     by_prefix = enumerations()
     assert set(by_prefix) == set(KNOWN)
     for prefix, names in by_prefix.items():

@@ -49,7 +49,7 @@ def test_v7_stays_in_order_if_the_clock_stands_still(connection: Connection) -> 
     assert 2_000_000 <= float(str(latest)) < 2_000_000.001
 
 
-def test_a_transaction_holds_two_to_the_thirty_keys(connection: Connection) -> None:
+def test_a_transaction_can_generate_two_to_the_thirty_keys(connection: Connection) -> None:
     assert 2**30 <= int(value(connection, "SELECT test_xact_capacity(%s)", 2**31)) < 2**31
 
 
@@ -226,17 +226,17 @@ def test_keys_survive_dump_and_restore(cluster: Cluster, tmp_path: Path) -> None
             assert value(target, added) is True
 
 
-def test_words_of_the_pool_are_wiped_when_they_are_drawn(connection: Connection) -> None:
+def test_random_words_of_the_pool_are_wiped_when_they_are_used(connection: Connection) -> None:
     """1,100 words refill the pool twice, so each of its places is covered."""
     assert value(connection, "SELECT test_pool_wiped(1100)") == 0
 
 
-def test_a_forked_process_draws_its_own_words(connection: Connection) -> None:
+def test_a_forked_process_draws_its_own_random_words(connection: Connection) -> None:
     """The child has the parent's pool in its memory, and must not use it."""
     assert value(connection, "SELECT test_fork_repeats(200)") == 0
 
 
-def test_a_clone_of_the_machine_draws_its_own_words(connection: Connection) -> None:
+def test_a_clone_of_the_machine_draws_its_own_random_words(connection: Connection) -> None:
     """A clone has the same pool, but its statements run later than the statement that filled the pool."""
     # Age of the pool in microseconds (negative: the clock was set back) -> true if the session must draw new words.
     ages = {0: False, 900_000: False, 2_000_000: True, -2_000_000: True}
@@ -244,7 +244,7 @@ def test_a_clone_of_the_machine_draws_its_own_words(connection: Connection) -> N
     assert drawn_by_age == ages
 
 
-def test_short_sessions_never_repeat(cluster: Cluster) -> None:
+def test_short_sessions_never_repeat_random_words(cluster: Cluster) -> None:
     cluster.restart(SETTINGS | {"shared_preload_libraries": "inorder"})
     words = []
     for _ in range(SESSIONS):

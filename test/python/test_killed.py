@@ -102,7 +102,7 @@ def kept(folder: Path, temporary: Path, shown: str) -> Result:
 
 
 @BOTH_SIGNALS
-def test_a_run_is_killed_while_it_fills_tables(
+def test_a_run_killed_while_it_fills_tables_leaves_no_file(
     tmp_path: Path, server: Installation, shared_folder: Path, number: signal.Signals
 ) -> None:
     """The run leaves no file, because nothing was measured."""
@@ -116,7 +116,7 @@ def test_a_run_is_killed_while_it_fills_tables(
 
 
 @pytest.mark.parametrize(("arguments", "number"), [(SMALL_INSERT, signal.SIGTERM), (SMALL_BULK, signal.SIGINT)])
-def test_a_run_is_killed_while_it_measures(
+def test_a_run_killed_while_it_measures_keeps_its_measurements(
     tmp_path: Path, server: Installation, shared_folder: Path, arguments: tuple[str, ...], number: signal.Signals
 ) -> None:
     with Lab(tmp_path, server, shared_folder, *arguments, "--rounds", "500") as lab:
@@ -129,7 +129,7 @@ def test_a_run_is_killed_while_it_measures(
 
 
 @BOTH_SIGNALS
-def test_a_run_is_killed_while_it_reports(
+def test_a_run_killed_while_it_reports_keeps_its_complete_result(
     tmp_path: Path, server: Installation, shared_folder: Path, number: signal.Signals
 ) -> None:
     with Lab(tmp_path, server, shared_folder, *SMALL_BULK, "--rounds", "1") as lab:

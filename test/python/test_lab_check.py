@@ -90,7 +90,7 @@ A, B = Written("A", 1, ["1"], 6, True), Written("B", 2, ["2"], 3, True, clock=2)
         ([Polled(7, 8, ("1",), 9), Polled(9, 10, ("2",))], Judgement(stalled=(Stall("2", (), 7),))),
     ],
 )
-def test_polls_are_judged_as_lost_twice_or_stalled(polls: list[Polled], expected: Judgement) -> None:
+def test_lost_repeated_and_stalled_rows_are_told_apart(polls: list[Polled], expected: Judgement) -> None:
     assert judge(History(transactions=[A, B], polls=polls)) == expected
 
 
@@ -101,7 +101,7 @@ def test_a_row_after_its_consequence_is_out_of_order() -> None:
 
 
 @pytest.mark.parametrize("lengths", [(2, 2), (2, 2, 1), (3, 1, 2)])
-def test_each_order_exists_once(lengths: tuple[int, ...]) -> None:
+def test_each_interleaving_is_generated_once(lengths: tuple[int, ...]) -> None:
     orders = list(interleavings(lengths))
     assert len(orders) == len(set(orders)) == factorial(sum(lengths)) // prod(map(factorial, lengths))
 
@@ -152,12 +152,12 @@ def test_the_verdict_is_a_sentence(faults: dict[str, Judgement], words: str, say
     assert [of_reader(fault, checked_reader) for fault in faults] == [f"{words} (overlap)"] * len(faults)
 
 
-def test_the_gravest_fault_is_the_verdict() -> None:
+def test_the_most_severe_fault_is_the_verdict() -> None:
     checked_reader = checked(stalled=Judgement(stalled=(Stall("1", (), 1),)), lost=Judgement(lost=("1",)))
     assert sentence(checked_reader).startswith("Yes: the reader loses")
 
 
-def test_each_case_names_the_rows_that_it_endangers() -> None:
+def test_the_rows_at_risk_are_described_for_each_case() -> None:
     assert ROWS.keys() == {case.name for case in (*CASES, *COPY_CASES)} | {"random load"}
 
 
@@ -278,7 +278,7 @@ def test_the_tables_on_the_page_are_those_of_the_files() -> None:
     assert check_page.with_table(page, check_page.ways()) == page
 
 
-def test_each_way_has_a_file_of_its_name_with_its_verdict() -> None:
+def test_each_file_contains_the_reader_of_its_name_with_its_verdict() -> None:
     for folder in check_page.FOLDERS:
         for file in folder.glob("*.toml"):
             (way,) = ways_in(file.read_text()).values()

@@ -65,7 +65,7 @@ def test_the_forms_are_queried_in_random_order() -> None:
     assert 4 <= first.count(FORMS[0]) <= 36
 
 
-def test_amounts_are_as_requested_if_the_table_is_large_enough() -> None:
+def test_rows_to_read_are_as_requested_if_the_table_is_large_enough() -> None:
     plan = FeedPlan()
     assert (plan.read_rows, plan.new_rows) == (1_000_000, 500_000)
     amounts = {"piece": 10_000, "count": 0, "count_few": 1000, "count_many": 100_000}

@@ -20,7 +20,7 @@ def called(_name: str, _seed: int) -> Metrics:
 OnPaper = on_paper(WithoutV7, call=called, insert=called, task=called)
 
 
-def test_each_round_measures_everything_after_a_round_to_warm_up() -> None:
+def test_each_round_after_a_warm_up_round_measures_everything() -> None:
     result, bench = run_on_paper(OnPaper, GeneratorsPlan(rounds=3))
     each = [*(name for name in CALLS if name != "uuidv7"), *INSERTS, *EVERY_TASK]
     assert Counter(name for name, _ in bench.asked) == {name: 4 * count for name, count in Counter(each).items()}
@@ -28,7 +28,7 @@ def test_each_round_measures_everything_after_a_round_to_warm_up() -> None:
     assert [run.round for run in result.select("call", FLOOR)] == [1, 2, 3]
 
 
-def test_costs_are_above_the_floor() -> None:
+def test_costs_are_shown_above_the_cost_of_an_empty_function() -> None:
     result = empty_result(OnPaper, GeneratorsPlan())
     for number in range(1, 7):
         for name, seconds in ((FLOOR, 1e-6), ("gen_random_uuid", 21e-6), ("uuid_v7_nextval", 5e-6)):

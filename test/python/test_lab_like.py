@@ -319,7 +319,7 @@ def test_another_role_cannot_replace_the_table_by_a_rename(shop: str) -> None:
 
 
 @pytest.mark.server
-def test_checks_are_not_planned(shop: str) -> None:
+def test_the_query_of_the_sample_does_not_evaluate_check_constraints(shop: str) -> None:
     """The query of the sample has a condition: the planner would evaluate CHECK constraints of partitions."""
     with connect(shop) as session, source(shop) as reader:
         session.execute(

@@ -49,7 +49,7 @@ def test_every_client_inserts_the_same_number_of_rows(rows: int, more: int | Non
     assert MixedPlan(rows=rows, more=more, clients=clients).inserts == inserts
 
 
-def test_growth_and_density_are_those_of_the_added_pages() -> None:
+def test_growth_and_density_refer_only_to_added_pages() -> None:
     grown = growth(a_result(), SWITCH, "v7")
     assert (grown["percent"], grown["bytes"]) == (30.0, 1.5)
     assert grown["density"] == pytest.approx(50.0)

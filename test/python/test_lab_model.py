@@ -171,11 +171,11 @@ def test_each_size_has_its_own_table_in_the_report() -> None:
     assert side_by_side([("a", (small, large))]) == []
 
 
-def test_a_file_without_the_rows_before_has_no_comparison() -> None:
+def test_a_result_without_the_initial_number_of_rows_is_not_compared() -> None:
     assert compared(a_result(images=1.0, rows_before=None)) == []
 
 
-def test_a_measurement_with_a_checkpoint_within_is_not_compared() -> None:
+def test_a_measurement_during_a_checkpoint_is_not_compared() -> None:
     """The server has counted a checkpoint, although the amount of WAL is too small for one."""
     result = a_result(images=1.0)
     assert compared(result)
@@ -185,7 +185,7 @@ def test_a_measurement_with_a_checkpoint_within_is_not_compared() -> None:
 
 
 @pytest.mark.server
-def test_the_model_says_what_the_server_counts(server: Installation) -> None:
+def test_the_model_predicts_what_the_server_counts(server: Installation) -> None:
     plan = InsertPlan(rows=(230_000,), rounds=1, inserts=20_000)
     result = Result("insert", "now", "0", plan.seed, plan.as_dict(), {}, {}, "mock")
     with Cluster(server) as cluster:

@@ -81,7 +81,7 @@ def test_the_scatter_is_split_into_within_and_between_rounds() -> None:
 
 
 @pytest.mark.parametrize("rounds", [6, 9, 15, 30])
-def test_the_smallest_difference_is_found_in_the_promised_share(rounds: int) -> None:
+def test_the_smallest_detectable_difference_is_detected_as_often_as_stated(rounds: int) -> None:
     logs = list(np.random.default_rng(3).normal(0, 0.07, 2000))
     size = smallest_found(logs, rounds)
     assert size is not None

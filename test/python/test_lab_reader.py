@@ -67,7 +67,7 @@ def test_a_row_that_is_held_back_is_not_lost() -> None:
     assert "longest_wait_ms" not in metrics and "median_wait_ms" not in metrics
 
 
-def test_unknown_waits_are_empty() -> None:
+def test_unknown_waits_are_shown_as_empty_cells() -> None:
     result = empty_result(ReaderExperiment, ReaderPlan())
     metrics = compare(COMMITTED, Reading([(102.0, [1, 2])], held={3}), waits=False) | {"seconds": 9.0}
     result.runs = [Run(READ, "horizon", 0, 1, metrics)]
@@ -151,7 +151,7 @@ def test_every_round_has_every_reader_and_a_load_of_its_own() -> None:
     assert run_it(OnPaper, plan, empty_result(OnPaper, plan)).seeds == bench.seeds
 
 
-def test_an_interrupt_keeps_the_round_in_which_it_came() -> None:
+def test_the_round_in_which_an_interrupt_arrives_is_kept() -> None:
     plan = ReaderPlan(rounds=5)
     result = empty_result(OnPaper, plan)
     with pytest.raises(KeyboardInterrupt):

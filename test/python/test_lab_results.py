@@ -166,7 +166,7 @@ def cells(run: str, first: str, place: int = 0) -> list[str]:
     return [cell.strip() for cell in rows[place].removeprefix(f"| {first} |").split("|")]
 
 
-def test_scale_shows_figures_of_runs() -> None:
+def test_the_page_of_scaling_shows_figures_of_its_runs() -> None:
     uuid = cells("feed-18", "uuid")
     sums, copies = (float(cells("feed-18", f"feed_{way}, uuid", place)[0]) * 4 for way, place in SCALED)
     figures = [f"{cells('writers-18', 'one table | 16', place)[0]} rows/s" for place in (0, 1)]

@@ -54,7 +54,7 @@ NO_DIFFERENCE = "The TPS does not differ significantly from that of a constant w
         (6, [1500.0] * 6, "No. The TPS is 150 % [150–150 %] of that of a constant with 1 client."),
     ],
 )
-def test_the_verdict_claims_what_was_measured(rounds: int, tps: list[float], claim: str) -> None:
+def test_the_verdict_claims_only_what_was_measured(rounds: int, tps: list[float], claim: str) -> None:
     plan = SequencePlan(clients=(1,), caches=(1,), rounds=rounds)
     result = empty_result(OnPaper, plan)
     for number, rate in enumerate(tps, 1):

@@ -25,7 +25,7 @@ def circle(needed: dict[str, set[str]]) -> set[str]:
     return set(remaining)
 
 
-def test_the_tool_keeps_its_layers() -> None:
+def test_modules_of_the_tool_import_only_lower_layers() -> None:
     """The contracts are in pyproject.toml."""
     done = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"],

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.server, pytest.mark.editions]
 TABLE = "CREATE TABLE waited (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)"
 
 
-def test_a_feed_that_was_created_meanwhile_needs_all_rows(fresh: Connection, other: Connection) -> None:
+def test_a_feed_created_during_a_wait_still_needs_all_rows(fresh: Connection, other: Connection) -> None:
     run(fresh, TABLE, "SELECT feed_create('first', 'waited')", "INSERT INTO waited (n) VALUES (1)")
     run(fresh, "SELECT feed_apply('first', 'SELECT FROM batch')")
     assert int(value(other, "SELECT feed_passed('waited')")) > 0
@@ -48,7 +48,7 @@ def _dropped(connection: Connection) -> list[str]:
     return [str(statement) for (statement,) in statements]
 
 
-def test_a_batch_that_was_finished_meanwhile_is_not_given_out(fresh: Connection, other: Connection) -> None:
+def test_a_batch_finished_during_a_wait_is_not_handed_out_again(fresh: Connection, other: Connection) -> None:
     run(fresh, TABLE, "SELECT feed_create('f', 'waited')", "INSERT INTO waited (n) VALUES (1)")
     run(fresh, "SELECT feed_take_batch('f', 'a', 1)", "INSERT INTO waited (n) VALUES (2)", "BEGIN")
     run(

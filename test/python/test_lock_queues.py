@@ -79,7 +79,7 @@ def is_sql(connection: Connection) -> bool:
 
 
 @pytest.mark.parametrize("command", QUEUES)
-def test_a_role_that_may_use_the_schema_can_wait_for_the_state(
+def test_a_role_that_may_use_the_schema_of_the_state_can_make_others_wait(
     fresh: Connection, stranger: Connection, command: str
 ) -> None:
     """In the SQL edition everybody can wait for a table of the state, unless USAGE is revoked.
@@ -102,7 +102,9 @@ STATE_USERS = (
 )  # fmt: skip
 
 
-def test_reads_counts_views_and_first_inserts_wait_for_the_state(fresh: Connection, stranger: Connection) -> None:
+def test_reads_counts_views_and_first_inserts_wait_for_locks_on_the_state(
+    fresh: Connection, stranger: Connection
+) -> None:
     """Only the first INSERT of a session waits: a session that has inserted into the table before does not wait."""
     run(fresh, "SELECT exact_count_start('s.t')", "INSERT INTO s.t (n) VALUES (1)")
     if not is_sql(fresh):
@@ -119,7 +121,7 @@ def test_reads_counts_views_and_first_inserts_wait_for_the_state(fresh: Connecti
     run(fresh, f"ALTER DATABASE {fresh.info.dbname} OWNER TO CURRENT_USER")
 
 
-def test_calls_continue_for_roles_that_may_use_the_schema(fresh: Connection, stranger: Connection) -> None:
+def test_granted_roles_can_work_after_usage_is_revoked_from_public(fresh: Connection, stranger: Connection) -> None:
     """The remedy for the SQL edition is to revoke USAGE from PUBLIC.
 
     Roles to which USAGE is granted can still write, read and generate keys.
@@ -132,7 +134,9 @@ def test_calls_continue_for_roles_that_may_use_the_schema(fresh: Connection, str
         "SELECT feed_apply('own', 'SELECT FROM batch')", "TABLE feeds", "RESET ROLE")  # fmt: skip
 
 
-def test_a_role_that_may_use_the_schema_can_wait_for_a_view_of_ours(fresh: Connection, stranger: Connection) -> None:
+def test_a_role_that_may_use_the_schema_can_make_readers_of_a_view_wait(
+    fresh: Connection, stranger: Connection
+) -> None:
     statement = QUEUES["CREATE RULE"][0].format(table="public.feeds")
     run(fresh, "BEGIN", "TABLE public.feeds")
     with connect(fresh.info.dsn) as third, blocked(refusal, stranger, statement) as waiting:
@@ -145,7 +149,7 @@ def test_a_role_that_may_use_the_schema_can_wait_for_a_view_of_ours(fresh: Conne
         assert waiting.result() == DENIED
 
 
-def test_everybody_can_wait_for_a_table_of_the_catalog(fresh: Connection, stranger: Connection) -> None:
+def test_every_role_can_make_others_wait_for_a_catalog_table(fresh: Connection, stranger: Connection) -> None:
     """Every role that may connect can wait for a system catalog: revoking privileges does not prevent this."""
     statement = QUEUES["CREATE RULE"][0].format(table="pg_catalog.pg_transform")
     run(fresh, "BEGIN", "SELECT FROM pg_transform")
@@ -167,7 +171,7 @@ def test_an_event_trigger_refuses_a_rule_before_it_waits(fresh: Connection, stra
 
 
 @pytest.mark.skipif(TESTED == "sql", reason="the event trigger is for DROP EXTENSION")
-def test_an_event_trigger_keeps_columns(fresh: Connection) -> None:
+def test_the_documented_event_trigger_keeps_columns(fresh: Connection) -> None:
     """The event trigger of docs/keep-columns.sql, to which docs/install.md refers."""
     run(fresh, text("docs/keep-columns.sql"), "CREATE TABLE kept_columns (id uuid DEFAULT uuid_xact_nextval())")
     with pytest.raises(psycopg.errors.RaiseException, match="columns would lose their default, or be dropped"):

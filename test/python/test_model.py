@@ -26,13 +26,13 @@ SMALL = [name for name, wanted in CHECKS.items() if wanted.is_small]
 
 @needs_java
 @pytest.mark.parametrize("name", SMALL)
-def test_each_check_holds_or_fails_as_expected(name: str) -> None:
+def test_each_check_of_the_model_holds_or_fails_as_expected(name: str) -> None:
     result = check(name)
     assert result.failed == CHECKS[name].fails
     assert result.states > 1
 
 
-def test_each_other_method_is_checked_and_must_fail() -> None:
+def test_each_faulty_variant_is_checked_and_must_fail() -> None:
     for module in ("Reader", "Feed", "Ordered", "Workers", "Changes"):
         text = FOLDER.joinpath(f"{module}.tla").read_text()
         own_methods = re.findall(r'\\\* "(\w+)" is inorder\'s way', text)
@@ -48,7 +48,7 @@ def test_each_other_method_is_checked_and_must_fail() -> None:
         assert {name for name, fails in checked.items() if not fails} == set(own_methods)
 
 
-def test_names_of_the_code_exist() -> None:
+def test_names_that_the_page_cites_exist_in_the_model_and_the_code() -> None:
     page = (FOLDER / "README.md").read_text().partition("has in common with the code")[2]
     rows = re.findall(r"^\| (.*`.*) \| (.*) \|$", page, re.MULTILINE)
     source = "\n".join(path.read_text() for path in (ROOT / "sql").rglob("*.sql"))
@@ -61,7 +61,7 @@ def test_names_of_the_code_exist() -> None:
             assert re.search(rf"CREATE FUNCTION \S+\.{name}\(", source), name
 
 
-def test_the_premises_of_a_copy_are_where_the_page_says() -> None:
+def test_each_premise_of_a_copy_has_its_function_and_a_failing_variant() -> None:
     """Each premise has a function in the named file, and a variant of the model that fails without it.
 
     Premises about the sink have only a variant.

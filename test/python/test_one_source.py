@@ -61,7 +61,7 @@ def literals(text: str, pattern: re.Pattern[str]) -> set[str]:
     return {each for each in texts if len(each) >= LEAST and not NAMES.fullmatch(each)}
 
 
-def test_no_text_is_in_two_places() -> None:
+def test_no_literal_is_repeated_in_c_and_sql() -> None:
     """A new text must be in one place that C and SQL, or both editions, use."""
     in_c = set().union(*[literals(path.read_text(), IN_C) for path in C_FILES])
     in_sql = set().union(*[literals(path.read_text(), IN_SQL) for path in SQL_FILES])
@@ -69,7 +69,7 @@ def test_no_text_is_in_two_places() -> None:
     assert in_c & in_plain | in_sql & in_plain | in_c & in_sql == OF_PORTS
 
 
-def test_only_the_port_of_transactions_knows_the_transactions_in_progress() -> None:
+def test_only_the_snapshot_port_reads_the_transactions_in_progress() -> None:
     """If a snapshot became the position of a commit in the WAL, only this code would have to change."""
     knowing = {str(path.relative_to(ROOT)) for path in (*C_FILES, *SQL_FILES, *PLAIN_FILES)
                if re.search(r"xip\b", C_COMMENT.sub("", SQL_COMMENT.sub("", path.read_text())))}  # fmt: skip

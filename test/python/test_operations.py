@@ -34,7 +34,7 @@ def metrics_of(expression: str) -> set[str]:
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
-def test_a_rule_can_be_evaluated(rule: dict[str, Any]) -> None:
+def test_an_alert_rule_uses_known_metrics_and_labels(rule: dict[str, Any]) -> None:
     assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
     assert re.fullmatch(r"\d+[smh]", rule.get("for", "1m"))
     our_metrics = {f"inorder_feed_{gauge}" for gauge in GAUGES}

@@ -23,7 +23,8 @@ USER = "inorder-test"  # made by script/test --all
 ASKED = "INORDER_TEST_SYSTEM" in os.environ
 # Tests in which a server connects to another server, files belong to another user, or programs run as another user.
 TESTS = (
-    "test_lake.py::test_a_failure_between_the_commits_repeats_rows", "test_examples.py::test_examples[docs/lake.md]",
+    "test_lake.py::test_a_failure_between_the_commits_repeats_rows",
+    "test_examples.py::test_all_code_blocks_of_a_page_run[docs/lake.md]",
     "test_outside.py::test_a_partition_on_another_server_is_refused",
     "test_cluster.py::test_a_folder_that_cannot_be_used_is_skipped",
 )  # fmt: skip

@@ -64,7 +64,7 @@ def test_a_position_stays_valid_after_partitions_are_dropped(in_schema: Connecti
     assert parts.read() == [4]
 
 
-def test_a_position_means_the_same_in_every_session(cluster: Cluster, in_schema: Connection) -> None:
+def test_a_position_is_valid_in_every_session(cluster: Cluster, in_schema: Connection) -> None:
     parts = Parts(in_schema, (1,))
     parts.insert(1)
     assert parts.read() == [1]
@@ -91,7 +91,7 @@ def test_a_restored_position_knows_its_partitions_by_name(in_schema: Connection)
 
 
 @pytest.mark.parametrize("partitions", [(), (1,)])
-def test_a_filled_partition_is_noticed(in_schema: Connection, partitions: tuple[int, ...]) -> None:
+def test_attaching_a_partition_with_rows_is_noticed(in_schema: Connection, partitions: tuple[int, ...]) -> None:
     parts = Parts(in_schema, partitions)
     parts.filled(7)
     assert parts.read() == []
@@ -122,7 +122,7 @@ def test_a_position_without_partitions_is_refused_after_the_first_read(in_schema
         parts.read()
 
 
-def test_a_partition_filled_anew_is_read(in_schema: Connection) -> None:
+def test_a_partition_attached_with_new_keys_is_read(in_schema: Connection) -> None:
     parts = Parts(in_schema, (1,))
     parts.filled(7)
     assert parts.read() == []
@@ -141,7 +141,7 @@ TAKES_ITS_NAME = {
 
 
 @pytest.mark.parametrize("way", TAKES_ITS_NAME)
-def test_a_position_of_a_table_that_lost_its_name_is_refused(in_schema: Connection, way: str) -> None:
+def test_a_position_is_refused_after_its_table_lost_its_name(in_schema: Connection, way: str) -> None:
     parts = Parts(in_schema, (1,))
     in_schema.execute("CREATE TABLE events_new (LIKE events INCLUDING ALL); SELECT feed_enable('events_new')")
     in_schema.execute("INSERT INTO events_new (n) VALUES (100)")

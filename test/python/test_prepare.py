@@ -198,13 +198,13 @@ def test_undo_removes_the_guard_and_on_request_the_column(prepare: Tail, old: Co
     assert (value(old, COLUMNS), value(old, INDEXES)) == ("k,n", 1)
 
 
-def test_undo_leaves_columns_of_others(prepare: Tail, old: Connection) -> None:
+def test_undo_keeps_columns_that_prepare_did_not_add(prepare: Tail, old: Connection) -> None:
     old.execute("ALTER TABLE old ADD xact bigint")
     assert len(run(prepare, "--undo", "--drop-column")) == 1
     old.execute("SELECT xact FROM old")
 
 
-def test_existing_rows_that_are_one_piece_are_mentioned_once(prepare: Tail, old: Connection) -> None:
+def test_the_notice_that_existing_rows_are_one_piece_is_printed_once(prepare: Tail, old: Connection) -> None:
     old.execute("DROP TABLE old; CREATE TABLE old (k int)")
     message = "NOTICE:  feeds will read the existing rows of public.old as one piece"
     assert [outputs(prepare, "old", *option)[1].count(message) for option in (["--dry-run"], [], [])] == [1, 1, 0]
@@ -237,7 +237,7 @@ SHAPES = {  # columns of a table, and an INSERT of the rows of a generate_series
 
 
 @pytest.mark.editions
-def test_a_column_that_is_computed_from_another_has_no_number(fresh: Connection) -> None:
+def test_a_generated_column_is_not_taken_for_the_key_column(fresh: Connection) -> None:
     computed = "n bigint, twice bigint GENERATED ALWAYS AS (n * 2) STORED"
     run_all(fresh, f"CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {computed})")
     run_all(fresh, "SELECT feed_enable('t')", "INSERT INTO t (n) VALUES (7)")
@@ -277,7 +277,9 @@ MEANWHILE = (
 
 @pytest.mark.editions
 @pytest.mark.parametrize("change", MEANWHILE)
-def test_partitions_may_come_and_go_between_two_statements(prepare: Tail, fresh: Connection, change: str) -> None:
+def test_partitions_may_be_added_and_removed_between_two_statements(
+    prepare: Tail, fresh: Connection, change: str
+) -> None:
     # The table has its index after two statements, and a partition has an index after three statements. After four
     # statements one index is attached. After six statements all indexes are attached.
     for done in (2, 3, 4, 6) if LONG_RUN else (3, 6):
@@ -383,7 +385,7 @@ def test_a_feed_of_another_table_does_not_count_as_a_feed_of_the_changes(
     assert 'feed "copy" of role postgres already exists' in prepare("old", "--changes", "--feed", "copy", code=2)
 
 
-def test_a_role_that_may_not_log_changes_is_told_before(prepare: Tail, old: Connection) -> None:
+def test_missing_privileges_to_log_changes_are_reported_first(prepare: Tail, old: Connection) -> None:
     with roles(old, "changes_keeper"):
         old.execute("GRANT SELECT ON old TO changes_keeper")
         message = prepare("old", "--changes", "--dsn", "options='-c role=changes_keeper'", code=2)
@@ -416,7 +418,7 @@ def test_prepare_asks_about_deleted_rows(prepare: Tail, old: Connection) -> None
 
 
 @pytest.mark.editions
-def test_refusals_of_the_last_statement_come_before_the_first(prepare: Tail, old: Connection) -> None:
+def test_refusals_of_the_last_statement_are_reported_before_the_first_is_run(prepare: Tail, old: Connection) -> None:
     keep = "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$"
     is_c = bool(old.execute("SELECT FROM pg_extension WHERE extname = 'inorder'").fetchall())
     faults = {
@@ -446,7 +448,7 @@ def test_refusals_of_the_last_statement_come_before_the_first(prepare: Tail, old
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_a_taken_name_of_the_index_is_reported_first(prepare: Tail, old: Connection, partitioned: bool) -> None:
+def test_an_index_name_that_is_in_use_is_reported_first(prepare: Tail, old: Connection, partitioned: bool) -> None:
     """The error comes before the first statement."""
     if partitioned:
         run_all(old, "DROP TABLE old", "CREATE TABLE old (id int PRIMARY KEY) PARTITION BY RANGE (id)",
@@ -541,7 +543,7 @@ def pooled_prepare(prepare: Tail, cluster: Cluster, shared_folder: Path) -> Iter
         yield prepare
 
 
-def test_a_path_that_the_session_does_not_have_is_refused(pooled_prepare: Tail, old: Connection) -> None:
+def test_a_search_path_that_differs_from_pgoptions_is_refused(pooled_prepare: Tail, old: Connection) -> None:
     """The session has a search_path other than the one in PGOPTIONS, under which the name resolves to another table."""
     run_all(old, "CREATE SCHEMA tenant", "CREATE TABLE tenant.old (k int PRIMARY KEY)")
     pooled_prepare.environment["PGOPTIONS"] = "-c search_path=tenant,public"
@@ -555,7 +557,7 @@ def test_a_path_that_the_session_does_not_have_is_refused(pooled_prepare: Tail, 
     assert outputs(pooled_prepare, "old")[0] == ["public.old is readable"]
 
 
-def test_the_path_that_a_connection_asks_for_finds_the_table(prepare: Tail, old: Connection) -> None:
+def test_the_search_path_requested_by_a_connection_finds_the_table(prepare: Tail, old: Connection) -> None:
     run_all(old, "CREATE SCHEMA tenant", "CREATE TABLE tenant.old (k int PRIMARY KEY)")
     prepare.environment["PGOPTIONS"] = "-c search_path=tenant,public"
     assert outputs(prepare, "old")[0] == ["tenant.old is readable"]

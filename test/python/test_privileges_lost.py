@@ -197,7 +197,7 @@ WITHOUT_A_WAIT = {
 }  # fmt: skip
 
 
-def test_every_function_that_waits_is_tried(fresh: Connection) -> None:
+def test_every_function_that_waits_is_tested(fresh: Connection) -> None:
     tried = {*OF_READERS, *OF_CHANGES, *OF_OWNERS, *OF_FEEDS, *OF_MOVERS, *COUNTS, *WITHOUT_A_WAIT}
     functions = fresh.execute(
         b"SELECT DISTINCT p.proname::text FROM pg_proc AS p WHERE p.pronamespace = 'public'::regnamespace "

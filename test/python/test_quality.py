@@ -34,7 +34,7 @@ def test_an_outlier_is_reported_with_its_round() -> None:
     assert warning["warning"] == f"{words}: insert, bigint, 1,000 rows, round 5."
 
 
-def test_too_few_rounds_show_nothing() -> None:
+def test_too_few_rounds_show_no_difference() -> None:
     assert outliers(result_of({"bigint": [100.0, 101.0, 99.0, 100.5, 50.0]})) == []
     assert outliers(result_of({"bigint": [1.0]})) == []
     assert outliers(result_of({"bigint": [100.0, 101.0, 99.0, 100.5, 50.0, 99.5]}, "wal_bytes")) == []

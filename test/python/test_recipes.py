@@ -119,7 +119,7 @@ def run_as_usual(connection: Connection, overlap: str) -> None:
     connection.execute(statement.encode())
 
 
-def test_a_run_of_the_model_that_fails_moves_nothing(shop: Connection) -> None:
+def test_a_failed_run_of_the_model_does_not_move_its_position(shop: Connection) -> None:
     run(shop, "model: tables")
     insert(shop, f"{DAY} 10:00", 1)
     with pytest.raises(psycopg.errors.DivisionByZero), shop.transaction():

@@ -32,7 +32,7 @@ def sum_of_whole(values: Iterable[float], start: float = 0) -> float:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_tables_are_as_recorded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_of_recorded_results_have_the_recorded_tables(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "sum", sum_of_whole)
     tables = json.loads(json.dumps(tables_of(recorded(name))))
     expected = read(RECORDED / "tables" / f"{name}.json.gz")

@@ -35,7 +35,7 @@ ONE_SENTENCE = re.compile(r"(?:(?![.!?]\s)[^\n])+")
 
 
 @pytest.mark.server
-def test_every_object_is_made_in_a_schema_of_ours(fresh: Connection) -> None:
+def test_every_object_is_created_in_a_schema_of_the_extension(fresh: Connection) -> None:
     other = "schema NOT IN ('public', 'inorder_internal', 'inorder_text')"
     assert fresh.execute((OBJECTS + other).encode()).fetchall() == []
 
@@ -84,7 +84,7 @@ def test_a_fault_of_the_reference_is_found(fresh: Connection, text: str) -> None
 
 
 @pytest.mark.server
-def test_a_signature_is_written(fresh: Connection) -> None:
+def test_a_stale_signature_is_replaced(fresh: Connection) -> None:
     page = reference.FILE.read_text()
     stale = page.replace("leading_ones integer DEFAULT 32", "leading_ones bigint")
     assert stale != page and list(reference.faults(fresh, stale)) != []

@@ -124,7 +124,7 @@ def test_release_writes_the_version_everywhere(tree: Path) -> None:
     assert re.fullmatch(rf"{re.escape(__version__)} \(\d{{4}}-\d\d-\d\d\)", headings[1])
 
 
-def test_release_refuses(tmp_path: Path) -> None:
+def test_release_refuses_wrong_versions_and_uncommitted_files(tmp_path: Path) -> None:
     folder = tmp_path / "tree"
     next_release.copy_tree(folder)
     for version, message in (("0.1.9", "which is later"), ("1.0", "is no version"), ("v1.0.0", "is no version")):

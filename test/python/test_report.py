@@ -49,7 +49,7 @@ def test_a_table_without_an_index_has_no_figures_of_an_index() -> None:
     assert (kind["index_hit_percent"], kind["index_mb"], kind["leaf_density"]) == (None, None, None)
 
 
-def test_the_method_is_shown() -> None:
+def test_the_method_of_measuring_is_shown() -> None:
     assert memory_note(a_result()).endswith("other blocks are read from the device.")
     limited = a_result()
     limited.plan["iops"] = 3000
@@ -163,7 +163,7 @@ def test_results_of_one_experiment_are_side_by_side() -> None:
     assert "Side by side" not in render([Labelled("a", a_result()), Labelled("c", reader)])
 
 
-def test_results_are_distinct() -> None:
+def test_results_of_the_same_name_get_distinct_labels() -> None:
     first, later = a_result(), a_result()
     later.created = "later"
     assert [r.label for r in distinct([Labelled("a", first), Labelled("b", first)])] == ["a", "b"]
@@ -203,7 +203,7 @@ def test_checkpoints_are_marked_where_they_ended() -> None:
     assert (second, rate) == ("20", "4")
 
 
-def test_a_long_run_is_drawn_in_means() -> None:
+def test_a_long_run_is_drawn_as_means_of_several_seconds() -> None:
     kind = kinds_of(a_result())[0]
     line = seconds_line(kind, {second: float(second) for second in range(9)}, [4], 3)
     assert line.points == ((0.0, 1.0), (3.0, 4.0), (6.0, 7.0)) and line.moments == (3.0,)

@@ -102,7 +102,7 @@ def test_the_option_tables_needs_a_form_with_several_tables() -> None:
     assert WritersExperiment.completed(plan, own=False).plan == plan
 
 
-def test_the_verdict_names_what_is_in_order_and_what_needs_no_order() -> None:
+def test_the_verdict_names_the_fastest_form_with_and_without_order() -> None:
     result = a_result()
     assert WritersExperiment.verdicts(empty_result(WritersExperiment, WritersPlan())) == []
     (verdict,) = WritersExperiment.verdicts(result)

@@ -177,7 +177,7 @@ def test_data_that_only_the_page_shows_are_checked_too(tmp_path: Path, field: st
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_name_is_not_markup(tmp_path: Path) -> None:
+def test_names_are_not_interpreted_as_markup(tmp_path: Path) -> None:
     """The library for the terminal would treat [/y] in a name as the end of a style."""
     for name in ("a.json", "[red].json"):
         save(replace(result(), experiment="bulk", plan=BulkPlan().as_dict(), created="[/y]"), tmp_path / name)

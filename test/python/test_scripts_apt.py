@@ -29,7 +29,7 @@ def test_no_script_calls_apt_get_itself() -> None:
 
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="this system has no apt-get")
 @pytest.mark.parametrize("lock", ["lists", "archives"])
-def test_apt_waits_for_another(tmp_path: Path, lock: str) -> None:
+def test_apt_waits_for_a_lock_of_another_process(tmp_path: Path, lock: str) -> None:
     """apt-get uses separate folders. Another process holds a lock for which script/apt waits."""
     for name in ("lists", "archives"):
         (tmp_path / name / "partial").mkdir(parents=True)

@@ -52,7 +52,7 @@ def end_early(folder: Path, how: signal.Signals, *options: str | Path) -> int:
 
 
 @pytest.mark.server
-def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Installation, shared_folder: Path) -> None:
+def test_an_interrupted_test_is_resumed_and_missing_rows_are_found(server: Installation, shared_folder: Path) -> None:
     """The first piece is interrupted, and the second is killed. Later pieces include commits and reads of both."""
     assert end_early(shared_folder, signal.SIGINT) == 130
     (folder,) = shared_folder.glob("soak-*")
@@ -71,7 +71,7 @@ def test_pieces_are_resumed_and_a_row_that_is_missing_is_found(server: Installat
     assert token not in tokens_in(folder / "feed_read.s_uuid") and not servers(folder)
 
 
-def test_the_page_and_its_pictures_agree_with_the_kept_samples() -> None:
+def test_the_page_and_its_pictures_agree_with_the_recorded_samples() -> None:
     page, soaks = soak_page.PAGE.read_text(), soak_page.kept()
     assert with_parts(page, soak_page.parts(soaks)) == page
     for curve in soak_page.DRAWN:

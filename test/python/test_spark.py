@@ -110,7 +110,7 @@ def test_a_stream_ends_with_the_available_rows_and_continues_from_its_checkpoint
     assert [row.n for row in shop.written()] == list(range(1, 16))
 
 
-def test_a_batch_is_the_same_rows_when_it_is_read_again(shop: Shop, fresh: Connection) -> None:
+def test_a_batch_that_is_read_again_has_the_same_rows(shop: Shop, fresh: Connection) -> None:
     """The offsets are those in the progress of the query.
 
     The batch has the same rows, whatever was committed after it.
@@ -121,7 +121,7 @@ def test_a_batch_is_the_same_rows_when_it_is_read_again(shop: Shop, fresh: Conne
     assert shop.numbers(start=source.startOffset, end=source.endOffset) == [4, 5, 6]
 
 
-def test_the_progress_has_the_backlog(shop: Shop, fresh: Connection) -> None:
+def test_the_progress_shows_the_backlog(shop: Shop, fresh: Connection) -> None:
     """For each server, the progress has a backlog in ended transactions and in rows."""
     query = shop.to_parquet(shop.stream(max_rows=4), now=False)
     query.processAllAvailable()

@@ -76,7 +76,7 @@ class Merged:
         last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
 
 
-def test_the_copy_in_delta_is_the_table(tail: Tail, fresh: Connection, merged: Merged) -> None:
+def test_the_copy_in_delta_equals_the_table(tail: Tail, fresh: Connection, merged: Merged) -> None:
     run(fresh, *TABLE)
     for step in STEPS:
         for statement in step:

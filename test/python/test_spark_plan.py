@@ -53,7 +53,7 @@ def test_a_wrong_option_is_named(options: dict[str, str], message: str) -> None:
         "host=a password='hunter2", "hunter2",
     ],
 )  # fmt: skip
-def test_no_password_is_taken_from_an_option_nor_shown(dsn: str) -> None:
+def test_a_password_is_neither_accepted_as_an_option_nor_shown(dsn: str) -> None:
     """Spark shows options. An error about a connection string must not show the string."""
     with pytest.raises(InputError) as error:
         parsed({"dsn": dsn, "table": "t"})
@@ -140,7 +140,7 @@ def test_batches_follow_each_other_and_an_idle_source_has_no_batch(shop: Shop) -
 
 
 @pytest.mark.server
-def test_a_batch_is_the_same_rows_later_in_parts(shop: Shop) -> None:
+def test_a_batch_that_is_read_later_in_parts_has_the_same_rows(shop: Shop) -> None:
     """The batch between two offsets has the same rows, whatever was committed after it."""
     plan = shop.plan(parts="3")
     start = plan.start()

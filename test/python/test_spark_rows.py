@@ -165,7 +165,7 @@ def test_rows_that_were_passed_on_do_not_come_again(monkeypatch: pytest.MonkeyPa
         next(read)
 
 
-def test_a_cast_that_someone_made_is_not_run(cluster: Cluster, fresh: Connection) -> None:
+def test_a_cast_created_by_a_user_is_not_run(cluster: Cluster, fresh: Connection) -> None:
     """The owner of a type can create a cast of it, whose function would run as the reader."""
     fresh.execute("CREATE TYPE mood AS ENUM ('fine')")
     fresh.execute("CREATE FUNCTION shout(mood) RETURNS text LANGUAGE sql AS $$SELECT 'FINE'$$")
@@ -237,7 +237,9 @@ def of_19(pair: tuple[Cluster, Standby]) -> tuple[Cluster, Standby]:
     return pair
 
 
-def test_from_19_on_the_wait_is_in_the_server(of_19: tuple[Cluster, Standby], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_19_on_the_server_waits_for_replay(
+    of_19: tuple[Cluster, Standby], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rows, "replayed", lambda *_: pytest.fail("the client looked"))
     primary, standby = of_19
     with (
@@ -260,7 +262,7 @@ def test_from_19_on_the_wait_is_in_the_server(of_19: tuple[Cluster, Standby], mo
         assert [row["n"] for row in reader.result(PATIENCE)] == [1, 2, 3]
 
 
-def test_from_19_on_a_standby_that_is_promoted_meanwhile_is_refused(of_19: tuple[Cluster, Standby]) -> None:
+def test_from_19_on_a_standby_promoted_during_the_wait_is_refused(of_19: tuple[Cluster, Standby]) -> None:
     primary, _ = of_19
     with Standby(primary) as standby, ThreadPoolExecutor(1) as pool:
         standby.start(SETTINGS)

@@ -418,7 +418,7 @@ def test_a_restored_table_waits_for_feed_rebase(cluster: Cluster, edition: Conne
         assert rows(connection, f"SELECT n FROM feed_batch_rows('shared', {number}, null::events)") == [(1,), (2,)]
 
 
-def test_a_restored_table_may_have_the_number_that_it_had(cluster: Cluster, edition: Connection) -> None:
+def test_a_restored_table_accepts_rows_only_after_feed_rebase(cluster: Cluster, edition: Connection) -> None:
     run(
         edition, "CREATE TABLE app.numbers (n int PRIMARY KEY, xact bigint DEFAULT xact_id())",
         "CREATE INDEX ON numbers (xact)", "SELECT feed_create('g', 'numbers')",
@@ -442,7 +442,7 @@ def test_a_restored_table_may_have_the_number_that_it_had(cluster: Cluster, edit
     assert rows(edition, "SELECT n FROM feed_read('g', null::numbers)") == [(7,)]
 
 
-def test_a_writer_may_have_a_snapshot_from_before_the_guard(cluster: Cluster, edition: Connection) -> None:
+def test_a_writer_may_use_a_snapshot_from_before_the_guard(cluster: Cluster, edition: Connection) -> None:
     run(edition, "CREATE TABLE app.later (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)")
     with connect(f"{cluster.dsn} dbname=plain") as writer:
         as_role(writer, "plain_owner")
@@ -568,7 +568,7 @@ def test_keys_of_one_statement_ascend_by_random_steps(edition: Connection) -> No
     assert abs(value(other) - value(keys[-1])) > 1 << 50  # another transaction begins at a random key
 
 
-def test_a_number_is_compared_in_each_transaction(edition: Connection) -> None:
+def test_the_guard_checks_the_number_in_each_transaction(edition: Connection) -> None:
     run(
         edition, "SET search_path = inorder, app", "CREATE TABLE app.kept (xact bigint DEFAULT xact_id(), n int)",
         "CREATE INDEX ON app.kept (xact)", "SELECT feed_enable('kept')",

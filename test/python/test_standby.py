@@ -256,7 +256,7 @@ def test_calls_that_move_a_position_are_refused_on_a_standby(two: Two, call: str
 
 
 @pytest.mark.parametrize("call", ["feed_passed('events')", "feed_passed_partitions('events')"])
-def test_calls_that_permit_to_drop_rows_are_refused_on_a_standby(two: Two, call: str) -> None:
+def test_calls_that_allow_rows_to_be_dropped_are_refused_on_a_standby(two: Two, call: str) -> None:
     two.primary.execute(sql.SQL("SELECT ") + sql.SQL(call))
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="needs the primary"):
         two.standby.execute(sql.SQL("SELECT ") + sql.SQL(call))
@@ -298,7 +298,7 @@ def test_a_batch_newer_than_the_snapshot_is_refused(two: Two) -> None:
     assert two.standby.execute(ROWS.encode(), [batch]).fetchall() == [(1,), (2,)]
 
 
-def test_a_batch_that_no_server_has_reached_is_no_conflict(two: Two) -> None:
+def test_a_batch_that_no_server_has_reached_is_not_a_retryable_error(two: Two) -> None:
     """If such a batch caused a conflict, a reader would retry forever."""
     position = str(value(two.primary, "SELECT reader_start('events')::text"))
     batch = str(value(two.primary, BATCH, position, None))
@@ -471,7 +471,9 @@ def test_a_snapshot_older_than_the_files_is_refused(two: Two, rewrite: str) -> N
 @pytest.mark.parametrize(
     "command", [("tail", "--feed", "f"), ("tail", "--feed", "f", "--follow"), ("count", "fold", "events")]
 )
-def test_an_error_of_a_call_that_needs_the_primary_names_it(two: Two, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_an_error_of_a_call_that_needs_the_primary_names_the_primary(
+    two: Two, tmp_path: Path, command: tuple[str, ...]
+) -> None:
     """The HINT has the host from the WAL receiver or its settings.
 
     If the role may see neither of them, the HINT has no host.

@@ -58,7 +58,7 @@ def feeds_of_alice(connection: Connection) -> list[tuple[object, ...]]:
     return rows(connection, "SELECT name FROM feeds WHERE owner = 'alice' ORDER BY name COLLATE \"C\"")
 
 
-def test_the_owner_of_a_table_occupies_no_name(owners: Connection, edition_name: str) -> None:
+def test_the_owner_of_a_table_cannot_occupy_the_name_of_another_feed(owners: Connection, edition_name: str) -> None:
     changes = (
         f"owner = {ALICES}", f"owner = {ALICES}, system = 'elsewhere'", "system = 'elsewhere'", "owner_name = 'alice'",
         "owner = 'alice'::regrole",
@@ -85,7 +85,7 @@ def test_the_owner_of_a_table_occupies_no_name(owners: Connection, edition_name:
     assert feeds_of_alice(owners) == [("billing",), ("own",)]
 
 
-def test_a_role_of_the_same_name_gets_no_feed(owners: Connection) -> None:
+def test_a_new_role_of_the_same_name_does_not_get_the_feed(owners: Connection) -> None:
     run(owners, "CREATE ROLE ghost", "SET ROLE ghost", "SELECT feed_create('billing', 'theirs')", "RESET ROLE",
             "DROP ROLE ghost", "CREATE ROLE ghost")  # fmt: skip
     as_role(owners, "mallory")

@@ -32,7 +32,7 @@ def test_a_constant_ratio_is_found_exactly(baseline: list[float], factor: float)
 
 
 @given(st.integers(min_value=6, max_value=200))
-def test_the_rank_is_the_largest_that_keeps_the_promise(count: int) -> None:
+def test_the_rank_is_the_largest_with_the_promised_confidence(count: int) -> None:
     """With the next rank, the interval would miss the true value in more than 5 % of cases."""
     misses = [2 * sum(comb(count, heads) for heads in range(rank + 1)) / 2**count for rank in range(count // 2)]
     assert misses[outer_rank(count)] <= 0.05 < misses[outer_rank(count) + 1]

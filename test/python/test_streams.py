@@ -200,13 +200,13 @@ def test_the_copy_of_each_client_equals_the_table(pair: Pair, languages: list[st
 
 
 @pytest.mark.parametrize(("name", "most"), [("stream.py", 100), ("stream.mjs", 100), ("stream.go", 100)])
-def test_a_program_is_short(name: str, most: int) -> None:
+def test_a_documented_program_is_short(name: str, most: int) -> None:
     lines = (FOLDER / name).read_text().splitlines()
     code = [line for line in lines if line.strip() and not re.match(r'(import|from) |\t"[\w./]+"$', line)]
     assert len(code) < most and max(map(len, lines)) <= 120
 
 
-def test_a_cursor_is_short(cluster: Cluster, template: str) -> None:
+def test_the_text_of_a_cursor_is_short(cluster: Cluster, template: str) -> None:
     with copy_of(template, cluster, "shop") as shop:
         create(shop.info.dsn, ROWS)
         start = str(value(shop, "SELECT reader_start('events')::jsonb::text"))
@@ -239,7 +239,7 @@ def test_a_cursor_of_another_database_is_refused(cluster: Cluster, template: str
                     database.execute("SELECT stream_position(%s)", cursors[:1])
 
 
-def test_a_head_of_another_timeline_counts_as_none(cluster: Cluster, template: str) -> None:
+def test_a_head_of_another_timeline_is_ignored(cluster: Cluster, template: str) -> None:
     """The process has not noticed a promotion.
 
     A client continues with no cursor, or with a cursor of the new timeline.
@@ -278,7 +278,7 @@ def status_of_second_page(service: Service) -> int:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_head_of_a_stream_ends(cluster: Cluster, template: str, language: str, tmp_path: Path) -> None:
+def test_a_head_request_for_a_stream_ends(cluster: Cluster, template: str, language: str, tmp_path: Path) -> None:
     """HEAD of a stream gets the same answer as HEAD of a page.
 
     A service that sends nothing would not notice that the client has disconnected.

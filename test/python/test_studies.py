@@ -40,7 +40,7 @@ def test_each_run_is_a_valid_run_of_the_laboratory() -> None:
         (Room(100, 5.5), None),
     ],
 )
-def test_the_first_run_that_fits_is_next(folders: Path, room: Room, chosen: str | None) -> None:
+def test_the_first_run_that_fits_is_run_next(folders: Path, room: Room, chosen: str | None) -> None:
     run = next_run([run_of("long", 90, 40), run_of("short", 10)], room)
     assert (run and run.name) == chosen
 

@@ -41,7 +41,7 @@ def test_a_claim_can_only_fail_under_the_conditions_of_the_study(
     assert claim(judge, counted=counted, as_there=True).answer(estimate) is Answer.NOT
 
 
-def test_too_few_rounds_of_times_show_nothing() -> None:
+def test_too_few_rounds_of_times_show_no_difference() -> None:
     estimate = Estimate(3.0, 2.9, 3.1, 3)
     assert claim(above(2), as_there=True).answer(estimate) is Answer.OPEN
     assert claim(above(2), counted=True).answer(estimate) is Answer.HOLDS

@@ -78,7 +78,7 @@ RENAMES = (
 @pytest.mark.editions
 @pytest.mark.parametrize("change", RENAMES)
 @pytest.mark.parametrize("call", [CALLS["apply"], "SELECT feed_seek('f', 'here')"])
-def test_a_call_that_waited_while_its_table_was_renamed(
+def test_a_call_that_waited_while_its_table_was_renamed_continues(
     fresh: Connection, other: Connection, call: str, change: str
 ) -> None:
     """The SQL edition locks a table by its name, the C extension by its OID."""
@@ -152,7 +152,7 @@ def test_a_run_of_count_fold_ends_after_a_swap(fresh: Connection, cluster: Clust
 
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")], ids=["position", "feed"])
-def test_a_run_that_follows_under_load_ends_with_all_committed_rows(
+def test_a_run_with_follow_under_load_ends_with_all_committed_rows(
     fresh: Connection, cluster: Cluster, tail: Tail, source: tuple[str, ...]
 ) -> None:
     """The position is complete. When the table has its name again, the same command continues after the last row."""

@@ -436,7 +436,7 @@ BAD_INPUT = [
 ]
 
 
-def test_bad_input_gives_one_sentence_and_writes_no_file(tail: Tail, fresh: Connection) -> None:
+def test_invalid_input_causes_one_clear_error_message_and_writes_no_file(tail: Tail, fresh: Connection) -> None:
     errors = [(arguments, message, tail(*arguments, code=code)) for arguments, code, message in BAD_INPUT]
     assert [case for case in errors if case[1] not in case[2]] == []
     assert list(tail.folder.iterdir()) == []
@@ -471,7 +471,7 @@ def test_memory_does_not_grow_with_the_batch(tail: Tail, fresh: Connection) -> N
     assert peaks[1] - peaks[0] < 10_000_000
 
 
-def test_an_idle_poll_writes_nothing(tail: Tail, fresh: Connection) -> None:
+def test_an_idle_poll_does_not_write_the_position_file(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 1)
     with tail.started("events", "--position", "p", "--follow", "--interval", "10ms") as running:
         assert running.stdout and b'"n":1' in running.stdout.readline()

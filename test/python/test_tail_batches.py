@@ -55,7 +55,7 @@ def killed_everywhere(tail: Tail, kind: str, *arguments: str) -> range:
     return points
 
 
-def test_a_run_into_a_file_is_killed_at_each_step(quick: Tail, fresh: Connection) -> None:
+def test_a_file_has_each_row_once_after_a_kill_at_any_step(quick: Tail, fresh: Connection) -> None:
     insert(fresh, ROWS)
     points = killed_everywhere(quick, "file", "events", "--position", "p{n}")
     for number in points:
@@ -68,7 +68,7 @@ def test_a_run_into_a_file_is_killed_at_each_step(quick: Tail, fresh: Connection
     assert len(left_files) < len(points) / 4
 
 
-def test_a_run_into_a_pipe_is_killed_at_each_step(quick: Tail, fresh: Connection) -> None:
+def test_a_pipe_repeats_only_whole_batches_after_a_kill_at_any_step(quick: Tail, fresh: Connection) -> None:
     insert(fresh, ROWS)
     whole_batches = [list(range(first, first + BATCH_ROWS)) for first in range(1, ROWS, BATCH_ROWS)]
     points = killed_everywhere(quick, "pipe", "events", "--position", "p{n}")
@@ -79,7 +79,7 @@ def test_a_run_into_a_pipe_is_killed_at_each_step(quick: Tail, fresh: Connection
         assert [batch for at, batch in enumerate(batches) if batch not in batches[:at]] == whole_batches
 
 
-def test_a_run_with_a_command_is_killed_at_each_step(quick: Tail, fresh: Connection) -> None:
+def test_a_command_gets_whole_batches_after_a_kill_at_any_step(quick: Tail, fresh: Connection) -> None:
     insert(fresh, ROWS)
     points = killed_everywhere(quick, "none", "events", "--position", "p{n}", "--exec", NOTE)
     for number in points:
@@ -146,7 +146,7 @@ def test_a_kill_while_a_pipe_is_written_cuts_no_batch(tail: Tail, fresh: Connect
     assert numbers(tail("events", "--position", "p")) == list(range(1, 10_001))
 
 
-def test_a_service_that_is_stopped_ends_no_batch_early(tail: Tail, fresh: Connection) -> None:
+def test_stopping_a_service_does_not_cut_a_batch_short(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 10_000)
     with tail.started("events", "--position", "p", "--batch-rows", "6k") as running:
         assert running.stdout
@@ -190,7 +190,7 @@ class Frames:
 
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
-def test_frames_show_if_a_batch_is_whole(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
+def test_frames_show_whether_a_batch_is_whole(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
     insert(fresh, 25_000)
     fresh.execute("SELECT feed_create('f', 'events')")
     frames = Frames()
@@ -218,7 +218,9 @@ def test_frames_are_refused_for_files(tail: Tail, fresh: Connection) -> None:
 
 
 @pytest.mark.parametrize("sink", [("--exec", "cat >> got"), ()])
-def test_a_batch_without_room_is_not_given_to_the_sink(tail: Tail, fresh: Connection, sink: tuple[str, ...]) -> None:
+def test_a_batch_that_does_not_fit_on_disk_is_not_given_to_the_sink(
+    tail: Tail, fresh: Connection, sink: tuple[str, ...]
+) -> None:
     insert(fresh, 4_000)
     error = tail.without_room(100_000, "events", "--position", "p", "--batch-rows", "1M", *sink)
     assert "inorder: cannot write a batch to a temporary file in " in error

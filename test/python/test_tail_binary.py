@@ -58,7 +58,7 @@ def test_generated_columns_are_read_back_as_the_manual_says(fresh: Connection, t
 
 
 @pytest.mark.parametrize("form", ["csv", "binary", "arrow"])
-def test_rows_of_other_columns_do_not_follow_in_a_pipe(fresh: Connection, tail: Tail, form: str) -> None:
+def test_rows_with_other_columns_are_not_written_into_the_same_pipe(fresh: Connection, tail: Tail, form: str) -> None:
     """The reader of the pipe could not tell where these rows begin."""
     insert(fresh, 3)
     with tail.started("events", "--position", "p", "--format", form, "--follow") as running:

@@ -316,7 +316,9 @@ MEASURED = (
 
 
 @pytest.mark.parametrize(("output", "sink"), [("csv", "file"), ("json", "command")])
-def test_a_large_value_takes_memory_of_twice_its_text(tail: Tail, fresh: Connection, output: str, sink: str) -> None:
+def test_a_large_value_takes_at_most_the_memory_of_two_copies_of_its_text(
+    tail: Tail, fresh: Connection, output: str, sink: str
+) -> None:
     size = 140_000_000
     fresh.execute("CREATE TABLE big (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), b bytea)")
     fresh.execute("ALTER TABLE big ALTER b SET STORAGE EXTERNAL; SELECT feed_enable('big')")
@@ -333,7 +335,7 @@ def test_a_large_value_takes_memory_of_twice_its_text(tail: Tail, fresh: Connect
 
 
 @pytest.mark.parametrize("source", ["table", "feed"])
-def test_a_row_of_more_than_a_gigabyte_as_text_is_named(tail: Tail, fresh: Connection, source: str) -> None:
+def test_the_error_names_a_row_of_more_than_a_gigabyte_of_text(tail: Tail, fresh: Connection, source: str) -> None:
     """A row has 540 MB of bytea. The error names the row. The format binary can write it."""
     fresh.execute("CREATE TABLE big (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), b bytea)")
     fresh.execute("ALTER TABLE big ALTER b SET COMPRESSION pglz; SELECT feed_create('f', 'big')")

@@ -54,7 +54,9 @@ def elsewhere() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("copied", [shutil.copy, shutil.copy2, shutil.move])
-def test_a_file_is_known_on_another_file_system(tail: Tail, fresh: Connection, elsewhere: Path, copied: object) -> None:
+def test_a_file_moved_to_another_file_system_is_recognized(
+    tail: Tail, fresh: Connection, elsewhere: Path, copied: object
+) -> None:
     assert callable(copied)
     insert(fresh, 6_000)
     tail.appended(*LARGE)
@@ -249,7 +251,9 @@ def test_copytruncate_under_a_feed_is_noticed(tail: Tail, fresh: Connection) -> 
 
 
 @pytest.mark.parametrize("feed", [False, True])
-def test_rows_of_other_columns_do_not_follow_a_header(tail: Tail, fresh: Connection, feed: bool) -> None:
+def test_rows_with_other_columns_are_not_written_under_the_same_header(
+    tail: Tail, fresh: Connection, feed: bool
+) -> None:
     """Values below the former header would seem to belong to other columns.
 
     The number of columns may be the same.
@@ -295,7 +299,7 @@ def test_copytruncate_within_a_batch_is_noticed(tail: Tail, fresh: Connection, m
     refused(tail, *LARGE)
 
 
-def test_changes_of_the_file_by_others_are_refused(tail: Tail, fresh: Connection) -> None:
+def test_changes_of_the_file_by_other_programs_are_refused(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 1000)
     tail.appended(*EVENTS)
     content = (tail.folder / "out").read_bytes()
@@ -434,7 +438,7 @@ def test_a_run_ends_if_its_file_is_removed(tail: Tail, fresh: Connection) -> Non
     assert tail.rows() == [6, 7, 8, 9, 10]
 
 
-def test_without_room_a_file_ends_where_the_position_says(tail: Tail, fresh: Connection) -> None:
+def test_without_disk_space_a_file_ends_at_the_saved_position(tail: Tail, fresh: Connection) -> None:
     """If the disk is full within a batch or its header, the file has no partial row, and no row is repeated later."""
     insert(fresh, 4_000)
     for form in ("json", "csv"):
@@ -454,7 +458,7 @@ def test_without_room_a_file_ends_where_the_position_says(tail: Tail, fresh: Con
         (tail.folder / "whole").unlink()
 
 
-def test_without_room_for_the_position_a_file_is_as_before(tail: Tail, fresh: Connection) -> None:
+def test_without_disk_space_for_the_position_a_file_is_unchanged(tail: Tail, fresh: Connection) -> None:
     """If the position of a batch cannot be saved, the batch is removed from the end of the file again."""
     insert(fresh, 3)
     tail.appended(*EVENTS)
@@ -479,7 +483,7 @@ def test_accepted_output_stays_if_no_row_can_be_written(tail: Tail, fresh: Conne
     assert tail.rows() == [1, 2, 3, 0]
 
 
-def test_without_room_a_feed_leaves_whole_batches(tail: Tail, fresh: Connection) -> None:
+def test_without_disk_space_a_feed_leaves_whole_batches(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 4_000)
     fresh.execute("SELECT feed_create('f', 'events')")
     tail.without_room(130_000, "--batch-rows", "1500", "--feed", "f", to="out")

@@ -197,7 +197,7 @@ def test_a_batch_may_end_with_a_group_of_rows(tmp_path: Path, monkeypatch: pytes
     assert rows(tmp_path) == [1, 2]
 
 
-def test_without_room_a_directory_is_as_before(fresh: Connection, tail: Tail) -> None:
+def test_without_disk_space_a_directory_is_unchanged(fresh: Connection, tail: Tail) -> None:
     """Closing the file that could not be written must not cause a second error."""
     insert(fresh, 4_000)
     message = tail.without_room(20_000, *RUN)

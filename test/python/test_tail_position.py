@@ -54,7 +54,7 @@ def pending(**parts: object) -> bytes:
     return changed(pending={"batch": BATCH, "after": AFTER, "start": None} | parts)
 
 
-def test_position_files_that_are_accepted() -> None:
+def test_valid_position_files_are_accepted() -> None:
     member = {"relation": 1, "name": "public.events", "system": "1", "attached": [1, 2]}
     for content in (
         changed(), pending(), changed(output=MARK), changed(output=MARK | {"id": "x"}),
@@ -86,7 +86,7 @@ UNREADABLE = [
 ]  # fmt: skip
 
 
-def test_position_files_that_are_refused() -> None:
+def test_damaged_position_files_are_refused() -> None:
     for content in UNREADABLE:
         with pytest.raises(ValueError, match=r"^(it is damaged, or not a position file: |Exceeds the limit)"):
             assert decode(content) is None, content
@@ -99,7 +99,7 @@ def test_a_position_of_another_format_is_refused() -> None:
         decode(changed(format="x"))
 
 
-def test_a_save_is_whole_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_position_is_saved_completely_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = decode(changed())
     for step in ("fsync", "fchmod"):
         path = tmp_path / step
@@ -204,7 +204,7 @@ def test_a_file_system_without_locks_is_an_error(tmp_path: Path, monkeypatch: py
     assert caught.value.exit_code == 1
 
 
-def test_a_file_of_a_run_that_ended_before_it_read_has_no_state(tmp_path: Path) -> None:
+def test_the_file_of_a_run_that_read_nothing_has_no_state(tmp_path: Path) -> None:
     (tmp_path / "p").write_bytes(NEW)
     with PositionFile(tmp_path / "p") as file:
         assert file.read(decode) is None
@@ -315,7 +315,7 @@ def test_only_a_regular_file_is_touched(tail: Tail, fresh: Connection) -> None:
 
 @pytest.mark.server
 @pytest.mark.parametrize("limit", [0, 20, 100])
-def test_without_room_for_the_position_no_row_is_delivered(tail: Tail, fresh: Connection, limit: int) -> None:
+def test_without_disk_space_for_the_position_no_row_is_delivered(tail: Tail, fresh: Connection, limit: int) -> None:
     program = (
         f"import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
         "from inorder.cli import main\nmain()"

@@ -114,7 +114,7 @@ def types(fresh: Connection) -> Connection:
 
 
 @pytest.mark.parametrize("output", ["arrow", "parquet"])
-def test_duckdb_has_the_values(types: Connection, tail: Tail, output: str) -> None:
+def test_duckdb_reads_the_same_values(types: Connection, tail: Tail, output: str) -> None:
     where = ("--directory", "out") if output == "parquet" else ()
     text = tail.written(*RUN, "p", "--format", output, *where)
     with duckdb.connect() as duck:
@@ -144,7 +144,7 @@ def shown(value: object) -> object:
 
 
 @pytest.mark.parametrize("output", ["binary", "csv"])
-def test_postgresql_loads_the_values(types: Connection, tail: Tail, output: str) -> None:
+def test_postgresql_loads_the_same_values(types: Connection, tail: Tail, output: str) -> None:
     text = tail.written(*RUN, "p", "--format", output)
     types.execute("CREATE TABLE again (LIKE v)")
     options = "FORMAT binary" if output == "binary" else "FORMAT csv, HEADER match"
@@ -154,7 +154,7 @@ def test_postgresql_loads_the_values(types: Connection, tail: Tail, output: str)
     assert types.execute("SELECT count(*) FROM again").fetchone() == (2,)
 
 
-def test_json_has_the_values(types: Connection, tail: Tail) -> None:
+def test_json_has_the_same_values(types: Connection, tail: Tail) -> None:
     """Values of the server's types are written as by row_to_json; values of other types are text."""
     text = tail.written(*RUN, "p", "--format", "json")
     types.execute("CREATE TABLE again (LIKE v)")

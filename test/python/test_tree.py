@@ -150,12 +150,12 @@ def vague_variables(path: Path) -> list[str]:
     return [f"{path.relative_to(ROOT)}:{line}: {name}" for line, name in sorted(variables) if name in VAGUE]
 
 
-def test_variables_are_called_by_what_they_hold() -> None:
+def test_variables_are_named_after_what_they_hold() -> None:
     files = [path for name in ("inorder", "bench", "script", "test") for path in sorted((ROOT / name).rglob("*.py"))]
     assert [variable for path in files for variable in vague_variables(path)] == []
 
 
-def test_descriptors_of_the_process_are_those_of_the_command_line() -> None:
+def test_only_the_command_line_replaces_standard_streams() -> None:
     """A library that replaces a standard stream replaces it for all threads and children of the process."""
     change = re.compile(r"\bdup2?\(|\bsys\.(?:std(?:in|out|err)) *=")
     assert [str(path.relative_to(ROOT)) for path in PYTHON_FILES if change.search(path.read_text())] == [
@@ -164,13 +164,13 @@ def test_descriptors_of_the_process_are_those_of_the_command_line() -> None:
     ]
 
 
-def test_tests_share_helpers_only() -> None:
+def test_tests_import_only_helpers_and_are_short() -> None:
     imports = re.compile(r"^\s*(?:from|import) test_", re.M)
     assert [path.name for path in TESTS if imports.search(path.read_text())] == []
     assert [node.name for path in TESTS for node in functions_of(path) if is_long(node)] == []
 
 
-def test_the_layout_of_keys_needs_nothing_of_the_server() -> None:
+def test_the_layout_of_keys_depends_on_no_server_code() -> None:
     assert not re.search(
         r'#include "(?!postgres|port/|utils/)|\b(ereport|elog|palloc)\b\(', text("src/keys/uuid_layout.h")
     )
@@ -318,7 +318,7 @@ def test_names_chosen_by_others_are_escaped_on_a_terminal() -> None:
     assert {path.name: calls for path in files if (calls := raw.findall(path.read_text()))} == {}
 
 
-def test_a_script_with_tests_of_its_own_runs_the_long_ones_too() -> None:
+def test_a_script_with_its_own_tests_also_runs_the_long_ones() -> None:
     """script/test --long leaves out tests for which such a script exists. With another edition no test is left out."""
     scripts = [path for path in (ROOT / "script").iterdir() if path.is_file()]
     suites = [

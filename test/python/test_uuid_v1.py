@@ -268,7 +268,7 @@ def check_indexes(cluster: Cluster, connection: Connection) -> None:
             assert value(connection, query) == 300
 
 
-def test_skip_support_where_the_server_has_it(judge: Connection, cluster: Cluster) -> None:
+def test_scans_use_skip_support_where_the_server_has_it(judge: Connection, cluster: Cluster) -> None:
     judge.execute("CREATE TABLE fuzz.pairs (id uuid_v1, n int)")
     ends = ("00000000-0000-1000-8000-000000000000", "ffffffff-ffff-1fff-bfff-ffffffffffff")
     for end in ends:

@@ -51,7 +51,7 @@ def test_random_keys_are_judged_only_after_enough_rounds() -> None:
     assert few.answer == "Not decided" and "3 rounds are too few to decide. Repeat with --rounds 6." in few.sure
 
 
-def test_the_wal_of_a_verdict_says_for_how_many_rows_between_checkpoints() -> None:
+def test_the_wal_in_a_verdict_names_the_rows_between_checkpoints() -> None:
     result = a_result()
     for measured in result.select("insert", "random"):
         measured.series["checkpoints"] = [1.0]
@@ -86,7 +86,7 @@ def test_wal_decides_the_key_if_noise_hides_the_speed() -> None:
         assert {bar.text.partition(" ")[2] for bar in verdict.bars} == {"B WAL/row" if noisy else "inserts/s"}
 
 
-def test_a_key_that_surely_loses_speed_is_not_advised_for_its_wal() -> None:
+def test_a_key_that_is_certainly_slower_is_not_recommended_to_save_wal() -> None:
     for share, answer in ((0.95, "version 7"), (0.7, "sequence-prefixed")):
         result = with_ordered(v7=(share, 1.01, 18_000), sequence=(1, 1.01, 23_000))
         assert report_of(result).verdicts(result)[1].answer == answer
@@ -110,7 +110,7 @@ def test_slowdown_is_judged_relative_to_bigint(share: float, answer: str) -> Non
     assert [round(bar.value) for bar in verdict.bars] == [25, round(25 * share)]
 
 
-def test_noisy_measurements_have_a_sentence_instead_of_bars() -> None:
+def test_noisy_measurements_show_a_sentence_instead_of_bars() -> None:
     few = cut(a_result(), 3)
     assert not report_of(few).verdicts(few)[0].bars
     assert "The measurements are too noisy to compare." in render([Labelled("a", few)])
@@ -225,7 +225,7 @@ def test_the_next_commands_follow_from_the_answers(connection: Connection) -> No
     assert "What now?" not in render([Labelled("none.json", recorded("noise"))])
 
 
-def test_each_answer_is_once_on_the_page() -> None:
+def test_each_answer_appears_once_on_the_page() -> None:
     page = render([Labelled(f"{name}.json", recorded(name)) for name in ("reader", "insert")])
     answers = [verdict for name in ("reader", "insert") for verdict in verdicts_of(name)]
     assert [page.count(str(escape(verdict.figures))) for verdict in answers] == [1] * len(answers)

@@ -99,7 +99,7 @@ def test_feeds_continue_when_ids_are_used_again(old: Cluster) -> None:
 @pytest.mark.parametrize(
     ("later", "is_upgraded"), [(-1000, True), (0, True), (1, False), (10**9, False), (3 * 10**9, False)]
 )
-def test_changes_long_after_pg_upgrade_are_not_taken_for_part_of_it(
+def test_changes_made_long_after_pg_upgrade_are_not_taken_for_part_of_it(
     connection: Connection, later: int, is_upgraded: bool
 ) -> None:
     query = """SELECT inorder_internal.are_upgraded(ARRAY[(c.xmin::text::bigint + %s) & 4294967295])
