@@ -751,9 +751,7 @@ def test_a_partition_of_a_log_runs_no_code_of_another_role(
 ) -> None:
     """Default privileges may give another role TRIGGER on a partition that is created later."""
     if edition_name == "sql":
-        pytest.skip(
-            "the SQL edition writes logs with INSERT statements of the role, which fire the triggers of the log"
-        )
+        pytest.skip("INSERT statements of the role write the log in the SQL edition, and fire its triggers")
     partition = 't_changes_1 (change uuid NOT NULL, id int[], op "char" NOT NULL)'
     if other_columns:
         partition = 't_changes_1 (op "char" NOT NULL, id int[], change uuid NOT NULL)'

@@ -54,7 +54,7 @@ def test_a_call_that_waited_continues_or_can_be_retried(
     fresh: Connection, cluster: Cluster, table: str, level: str, change: str, name: str
 ) -> None:
     if table == "generated" and change == "feed_rebase":
-        pytest.skip("feed_rebase() leaves generated columns unchanged")
+        pytest.skip("feed_rebase() cannot raise the base of a generated column")
     statement = CALLS[name].format(table=table)
     with connect(f"{cluster.dsn} dbname=tail") as reader:
         reader.isolation_level = psycopg.IsolationLevel[level.replace(" ", "_")]
