@@ -1,4 +1,4 @@
-"""Write the rows of a query to standard output as Parquet, by ADBC and pyarrow alone: adbc.py QUERY."""
+"""Write the result of a query to standard output as Parquet, using only ADBC and pyarrow: adbc.py QUERY."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Follow advice on a throw-away server, and measure the WAL and the size of the index. Run by script/advised."""
+"""Compare the savings that inorder advise predicts with measured WAL and index sizes. Run by script/advised."""
 
 import argparse
 import sys
@@ -13,10 +13,10 @@ from inorder.lab.server.cluster import Cluster
 from inorder.units import parse_count, size_text
 
 SETTINGS = {"fsync": "off", "max_wal_size": "8GB"}
-TOLERATED = 0.2  # relative deviation of a measured figure from the figure of the advice
+TOLERATED = 0.2  # largest accepted difference between a measured and an advised figure, as a ratio
 DAY = 86_400
 
-# Three different tables: a table of two columns, a table with a text key, and a table with two more indexes.
+# The tables: one with only two columns, one with a text key, and one with two more indexes.
 UNLIKE = {
     "bare": "(id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int DEFAULT 1)",
     "letters": "(id text PRIMARY KEY DEFAULT gen_random_uuid()::text, n int DEFAULT 1)",
@@ -27,7 +27,7 @@ UNLIKE = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """A figure of the advice, and its measured value: bytes of WAL saved, or size of the index."""
+    """An advised figure and its measured value: WAL bytes saved, or index size in bytes."""
 
     figure: str
     advised: float
@@ -39,7 +39,7 @@ class Outcome:
 
 
 def inserted(admin: Connection, count: int) -> float:
-    """Bytes of WAL of ``count`` transactions with one row each, after a checkpoint."""
+    """Return the WAL bytes written by ``count`` single-row transactions after a checkpoint."""
     execute(admin, "VACUUM ANALYZE followed", "CHECKPOINT", "SELECT pg_stat_force_next_flush()")
     execute(admin, "SELECT pg_stat_reset()")
     (start,) = one_row(admin, "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
@@ -50,9 +50,10 @@ def inserted(admin: Connection, count: int) -> float:
 
 
 def followed(cluster: Cluster, name: str, rows: int, count: int) -> Iterator[Outcome]:
-    """Insert rows into a table in its own database, follow the advice, and insert as many rows again.
+    """Insert rows into a table, follow the advice, insert as many rows again, and yield the outcomes.
 
-    The counters are those of one checkpoint interval; the model of the advice therefore uses one interval, too.
+    Only one checkpoint happens, before the inserts. The model therefore assumes a checkpoint interval that is as long
+    as the inserts took.
     """
     dsn = f"{cluster.dsn} dbname=followed_{name}"
     with connect(cluster.dsn) as admin:

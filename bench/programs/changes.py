@@ -1,8 +1,8 @@
-"""Measure the cost of a log of changes for writers, in the C extension and in the SQL edition.
+"""Measure how much a log of changes costs writers, in the C extension and in the SQL edition.
 
-Run by script/price --changes. Each round runs every statement on every table in random order, and measures the CPU time
-of the server process. The figures for WAL and HOT updates are from all rounds, and the size of temporary files is from
-one UPDATE of all rows. Partitioned tables are compared with a partitioned table without a log.
+script/price --changes runs this program. Each round runs every statement on every table, in random order, and measures
+the CPU time of the server process. WAL and HOT updates are counted over all rounds. The size of temporary files is
+measured with one UPDATE of all rows. Partitioned tables are compared with a partitioned table without a log.
 """
 
 import random
@@ -18,7 +18,7 @@ from inorder.lab.server.cluster import Cluster
 
 from sql_edition import create
 
-# full_page_writes is off, because the number of full-page images would depend on checkpoints.
+# With full_page_writes on, the amount of WAL would depend on the timing of checkpoints.
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "jit": "off", "synchronous_commit": "off"}
 SETTINGS |= {"full_page_writes": "off", "autovacuum": "off"}
 ROWS, MANY = 60_000, 600
@@ -35,7 +35,7 @@ LOG = (
     "PARTITION BY RANGE (change)",
     "CREATE TABLE t_changes_1 PARTITION OF t_changes DEFAULT",
 )
-# For each side: the edition, "" without a log; the statements before changes_enable(); the side that is its baseline.
+# Each side has an edition ("" without a log), the statements to run before changes_enable(), and a baseline side.
 SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "no log": ("", TABLE, ""),
     "C extension": ("c", TABLE, "no log"),
@@ -45,7 +45,7 @@ SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "partitioned table, C extension": ("c", PARTED, "partitioned table, no log"),
     "partitioned table, SQL edition": ("sql", PARTED, "partitioned table, no log"),
 }
-# For each statement: calls per sample, rows per call, the statement; %s is a number that grows with each call.
+# Each entry has calls per sample, rows per call, and a statement whose %s is a number that grows with each call.
 STATEMENTS = {
     "UPDATE of no row": (200, 0, "UPDATE t SET n = n + 1 WHERE id = -%s::int"),
     "UPDATE of one row": (200, 1, f"UPDATE t SET n = n + 1 WHERE id = %s::int * 7919 %% {ROWS} + 1"),
@@ -60,7 +60,7 @@ STATEMENTS = {
 
 @dataclass
 class Side:
-    """A table in a database of its own, with the session that writes into it."""
+    """A table in its own database, with the session that writes to it."""
 
     name: str
     connection: Connection
@@ -92,7 +92,7 @@ class Side:
         return float(str(one_row(self.connection, f"SELECT {expression}")[0]))
 
     def settled(self, expression: str) -> float:
-        """A number from the server's statistics, read after the session has reported its counters."""
+        """Return a value from the cumulative statistics, after flushing the session's counters."""
         execute(self.connection, "SELECT pg_stat_force_next_flush()")
         return self.number(expression)
 
@@ -113,12 +113,12 @@ def opened(cluster: Cluster, name: str) -> Iterator[Side]:
 
 
 def print_changes(rounds: int) -> None:
-    """Measure the costs, and print a table of the costs."""
+    """Measure the costs, and print them as a table."""
     with Cluster(find_installation()) as cluster, ExitStack() as stack:
         cluster.start(SETTINGS)
         sides = [stack.enter_context(opened(cluster, name)) for name in SIDES]
         work = [(statement, side) for statement in STATEMENTS for side in sides]
-        for number in range(-1, rounds):  # the first round warms up
+        for number in range(-1, rounds):  # round -1 is a warm-up
             print(f"\rround {number + 1} of {rounds}", end="", flush=True)
             for statement, side in random.sample(work, len(work)):
                 side.measure(statement, number >= 0)
@@ -127,7 +127,7 @@ def print_changes(rounds: int) -> None:
 
 
 def table(sides: list[Side]) -> list[str]:
-    """Medians, and medians of the ratios to a table without a log in the same round."""
+    """Return a Markdown table of medians. CPU times with a log are ratios to the baseline in the same round."""
     lines = [f"| | {' | '.join(SIDES)} |", f"|---|{'---:|' * len(sides)}"]
     by_name = {side.name: side for side in sides}
     for name in STATEMENTS:

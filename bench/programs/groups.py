@@ -1,10 +1,10 @@
-"""Measure the cost of counting the rows of 20 groups: counts by group in both editions, and other methods.
+"""Compare the cost of counting the rows of 20 groups: counts by group in both editions, and other methods.
 
-Run by script/price --groups. Each round runs every statement on every side in random order. The cost of writers is the
-CPU time of the server process. In addition, 16 clients write rows of one group, and pgbench counts their transactions
-per second, once with commits that wait for the disk, and once without. The cost of readers is the CPU time of a query
-of all groups, after 1,000 transactions that are not folded. At the end, the counts of each side are compared with GROUP
-BY.
+script/price --groups runs this program. Each round runs every statement on every side, in random order. Statements that
+write are measured in CPU time of the server process. In addition, pgbench measures the transactions per second of 16
+clients that insert rows of one group, with and without synchronous commit. Reads are measured in CPU time of a query
+for the counts of all groups, after 1,000 transactions that are not yet folded. At the end, the counts of each side are
+compared with GROUP BY.
 """
 
 import gzip
@@ -24,7 +24,7 @@ from inorder.lab.server.cluster import Cluster
 
 from sql_edition import create
 
-# full_page_writes is off, because the number of full-page images would depend on checkpoints.
+# With full_page_writes on, the amount of WAL would depend on the timing of checkpoints.
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "jit": "off", "synchronous_commit": "off"}
 SETTINGS |= {"full_page_writes": "off", "autovacuum": "off", "max_connections": "200"}
 ROWS, MANY, GROUPS, UNFOLDED = 200_000, 600, 20, 1_000
@@ -51,7 +51,7 @@ SLOT = (
 )
 COUNT = "SELECT status, count(*) FROM t GROUP BY status"
 SLOTS = "CREATE TABLE counts (status text, slot int, n int8, PRIMARY KEY (status, slot)) WITH (fillfactor = 50)"
-# For each side: the edition, "" without inorder; the statements that create the counts; the query of all groups.
+# Each side has an edition ("" without inorder), statements that create the counts, and a query for all counts.
 SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "no counts": ("", (), COUNT),
     "counter rows": ("", (
@@ -70,8 +70,8 @@ SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
 NEW = "INSERT INTO t SELECT 1000000 + %s::int * 600 + k, 's' || k % 20, 0, repeat('x', 100) FROM "
 AT = f"%s::int * 7919 % {ROWS} + 1"
 SOME = f"id > %s::int % {ROWS // MANY} * {MANY} AND id <= (%s::int % {ROWS // MANY} + 1) * {MANY}"
-# For each statement: calls per sample, and the statement; %s is a number that grows with each call. Writers fold once
-# in 2,000 transactions: once in two samples of statements that write one row.
+# Each entry has the number of calls per sample, and a statement whose %s is a number that grows with each call. Counts
+# are folded once per 2,000 transactions, that is, once per two samples of a statement that writes one row.
 STATEMENTS = {
     "INSERT of one row": (1000, "INSERT INTO t VALUES (1000000 + %s::int * 600, 's1', 0, repeat('x', 100))"),
     "UPDATE of one row": (1000, f"UPDATE t SET status = 's' || %s::int % {GROUPS} WHERE id = {AT}"),
@@ -82,13 +82,13 @@ STATEMENTS = {
     f"UPDATE of another column of {MANY} rows": (4, f"UPDATE t SET n = n + 1 WHERE {SOME}"),
 }
 READ = "read of all groups"
-CLIENTS = {"16 clients on one group": "off", "16 clients that wait for the disk": "on"}  # -> synchronous_commit
-Samples = dict[str, dict[str, list[float]]]  # measurement -> side -> samples: µs of CPU, transactions a second
+CLIENTS = {"16 clients on one group": "off", "16 clients that wait for the disk": "on"}  # label -> synchronous_commit
+Samples = dict[str, dict[str, list[float]]]  # measurement -> side -> µs of CPU, or transactions per second
 
 
 @dataclass
 class Side:
-    """A table in a database of its own, with the session that is measured, and another session."""
+    """A table in its own database, with the measured session and a second session."""
 
     name: str
     connection: Connection
@@ -111,7 +111,7 @@ class Side:
         return self.process.timed(work)["cpu_seconds"] / calls * 1e6
 
     def read(self) -> float:
-        """The time of a read, after a fold and 1,000 transactions that are not folded."""
+        """Return the CPU time of a read in µs, with 1,000 transactions since the last fold."""
         if SIDES[self.name][0]:
             execute(self.other, "SELECT exact_count_fold('t')")
         for number in range(UNFOLDED):
@@ -146,8 +146,8 @@ def opened(cluster: Cluster, name: str) -> Iterator[Side]:
     database = f"groups_{[*SIDES].index(name)}"
     with connect(cluster.dsn) as admin:
         execute(admin, f"CREATE DATABASE {database}")
-    # The measured sessions are not the session that creates the extension. That session needs many locks, and the hash
-    # table of its locks does not shrink: each of its later commits takes 3 µs longer.
+    # A separate session creates the extension, because this takes many locks. A session's hash table of locks never
+    # shrinks, and after so many locks each commit takes 3 µs longer.
     dsn = f"{cluster.dsn} dbname={database}"
     with connect(dsn) as creating:
         if edition:
@@ -165,7 +165,7 @@ def measured(rounds: int, names: tuple[str, ...] = tuple(SIDES)) -> Samples:
         script.write_text("INSERT INTO t VALUES (nextval('ids'), 's1', 0, 'x');\n", encoding="utf-8")
         sides = [stack.enter_context(opened(cluster, name)) for name in names]
         work = [(name, side) for name in (*STATEMENTS, READ, *CLIENTS) for side in sides]
-        for number in range(-1, rounds):  # the first round warms up
+        for number in range(-1, rounds):  # round -1 is a warm-up
             print(f"\rround {number + 1} of {rounds}", end="", flush=True)
             for name, side in random.sample(work, len(work)):
                 took = (
@@ -182,7 +182,7 @@ def measured(rounds: int, names: tuple[str, ...] = tuple(SIDES)) -> Samples:
 
 
 def print_groups(rounds: int, raw: Path | None, show: Path | None) -> None:
-    """Measure the costs and print them, or print the samples of an earlier run."""
+    """Measure the costs and print them, or print those of an earlier run."""
     samples = json.loads(gzip.decompress(show.read_bytes())) if show else measured(rounds)
     if raw:
         raw.write_bytes(gzip.compress(json.dumps(samples).encode(), mtime=0))
@@ -190,7 +190,7 @@ def print_groups(rounds: int, raw: Path | None, show: Path | None) -> None:
 
 
 def table(samples: Samples) -> list[str]:
-    """Medians, and medians of the ratios to a table without counts in the same round."""
+    """Return a Markdown table of medians. Most cells are ratios to the side without counts in the same round."""
     names = [name for name in SIDES if name in next(iter(samples.values()))]
     lines = [f"| | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
     for name, sides in samples.items():

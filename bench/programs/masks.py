@@ -1,7 +1,7 @@
-"""Measure the cost of masks as in docs/mask.md: by a constant, a view and a function. Run by script/price --masks.
+"""Measure the cost of the masks in docs/mask.md: with a constant secret key, in a view, and in a function.
 
-The cost is the CPU time of the server process, minus the CPU time of a query that counts the same number of keys
-without a mask. Each round measures everything once, in random order.
+script/price --masks runs this program. The cost is the CPU time of the server process, minus that of a query that
+counts the same number of keys without masking them. Each round runs every query once, in random order.
 """
 
 import random
@@ -28,7 +28,7 @@ WORK = {
 
 
 def example() -> str:
-    """The objects that the page creates, with more rows."""
+    """Return the statements that create the objects of the page, changed to insert more rows."""
     texts = [block.text for block in blocks("docs/mask.md") if "CREATE TABLE" in block.text]
     return "\n".join(texts).replace("generate_series(1, 1000)", f"generate_series(1, {ROWS})")
 

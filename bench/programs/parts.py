@@ -1,7 +1,8 @@
-"""Print the speed gained by reading in parts, for a transformation that takes CPU time. Run by script/engines.
+"""Measure how much faster Spark reads a table in several parts, if each row takes CPU time to transform.
 
-Each round reads all rows in one part and in four parts, by Spark with two cores. The CPU time is that of Spark, its
-Python workers and the server. With two cores, parallelism can save at most half of the time.
+script/engines runs this program. Each round reads all rows in one part, then in four parts, with Spark on two cores.
+The CPU time is the sum for Spark, its Python workers and the server. With two cores, parallel reads can save at most
+half of the time.
 """
 
 import os
@@ -23,19 +24,19 @@ from world.tables import table as form_of
 
 PARTS, CORES, ROUNDS = 4, 2, 5
 TICKS = os.sysconf("SC_CLK_TCK")
-COSTS = ((100_000, 500), (40_000, 4_000), (10_000, 20_000))  # number of rows, and steps of work per row
+COSTS = ((100_000, 500), (40_000, 4_000), (10_000, 20_000))  # pairs: number of rows, and computing steps per row
 
 
 @dataclass(frozen=True)
 class Run:
-    """Seconds for reading and transforming all rows."""
+    """Wall-clock and CPU seconds needed to read and transform all rows."""
 
     wall: float
     cpu: float
 
 
 def cpu_of(roots: list[int]) -> float:
-    """CPU seconds of processes and all their descendants, including those that have ended."""
+    """Return the CPU seconds used by processes and all their descendants, including those that have exited."""
     times, parents = {}, {}
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -47,7 +48,7 @@ def cpu_of(roots: list[int]) -> float:
 
 
 def is_below(pid: int, roots: list[int], parents: dict[int, int]) -> bool:
-    """True if a process is one of the roots, or a descendant of a root.
+    """Return True if a process is one of the roots or descends from one.
 
     >>> [is_below(pid, [2], {1: 0, 2: 1, 3: 2}) for pid in (1, 2, 3)]
     [False, True, True]
@@ -66,7 +67,7 @@ def measured(spark: Any, dsn: str, table: str, steps: int, parts: int, roots: li
 
 
 def fill(connection: Connection, rows: int) -> str:
-    """Create a table with this number of rows, inserted by one transaction; return its name."""
+    """Create a table, insert all rows in one transaction, and return the name of the table."""
     name = f"events_{rows}"
     insert = f"INSERT INTO {name} (region, token, body) SELECT 1, t, 'row ' || t FROM generate_series(1, {rows}) AS t"
     run(connection, form_of("uuid", name, ", body text"), f"SELECT feed_enable('{name}')", insert)
@@ -88,7 +89,7 @@ def summary(rounds: list[tuple[Run, Run]], rows: int) -> str:
 
 
 def main() -> None:
-    """Measure one part and four parts in turn, for three costs per row. The first round of each cost is not counted."""
+    """Compare one part with four parts at three costs per row. The first round at each cost is a warm-up."""
     with TemporaryDirectory(prefix="inorder-engines-") as name, Cluster(find_installation()) as cluster:
         cluster.start(SETTINGS)
         roots = [os.getpid(), int((cluster.data / "postmaster.pid").read_text().split()[0])]

@@ -1,7 +1,7 @@
-"""Measure existing tables: `inorder prepare` and the waits of writers, the first pass, and polls of a steady stream.
+"""Measure inorder on existing tables: `inorder prepare`, the first pass over a table, and polling of a steady stream.
 
-Run by script/scale --prepared. The times of reads are CPU times of the server process. Waits for locks come from the
-server's log. Tables that are compared are measured in turn.
+script/scale --prepared runs this program. Reads are measured in CPU time of the server process. Lock waits of writers
+are read from the server log. Tables to be compared are measured alternately.
 """
 
 import gzip
@@ -30,7 +30,7 @@ SETTINGS = {
     "max_parallel_workers_per_gather": "0", "autovacuum": "on", "log_lock_waits": "on", "deadlock_timeout": "1ms",
 }  # fmt: skip
 BODY = "body text NOT NULL DEFAULT repeat('x', 32)"
-TABLES = {  # columns, and the change after the table is filled
+TABLES = {  # columns, and the ALTER TABLE action to run once the table is filled
     "random": (f"(id uuid DEFAULT gen_random_uuid(), account int, {BODY})", "ADD PRIMARY KEY (id)"),
     "switched": (f"(id uuid DEFAULT gen_random_uuid(), account int, {BODY})", "ADD PRIMARY KEY (id)"),
     "pair": (f"(account int, number bigint, {BODY})", "ADD PRIMARY KEY (account, number)"),
@@ -49,20 +49,20 @@ VALUES = {
 }
 VALUES["pair"] = ("account, number", "n %% 1000, n")
 PARTITIONS, PARTITIONED_ROWS = 1000, 1_000_000
-LOAD_ROWS = 1_000_000  # rows of a transaction, while tables are filled
+LOAD_ROWS = 1_000_000  # rows per transaction while tables are filled
 PIECE = 10_000
-SECONDS_BEFORE = 10  # seconds in which only the writers are at work
+SECONDS_BEFORE = 10  # time that the writers run before inorder prepare starts
 WRITERS, PAUSE = 4, 0.005
-STREAM_TABLE_ROWS = 2_000_000  # rows of each table before the stream
+STREAM_TABLE_ROWS = 2_000_000  # rows in each table before the stream starts
 RATE, STREAM_ROWS = 10_000, 100  # rows per second, and rows per transaction
-MINUTES = slice(60), slice(-60, None)  # the polls of the first and of the last minute
+MINUTES = slice(60), slice(-60, None)  # polls of the first and of the last minute
 WAITED = re.compile(r"process (\d+) acquired .* after ([\d.]+) ms")
 
 Samples = dict[str, Any]
 
 
 class Writer(Thread):
-    """Inserts rows into a table, a transaction at a time, until ``stop`` is called."""
+    """A thread that inserts rows into a table, one transaction after another, until ``stop`` is called."""
 
     def __init__(self, dsn: str, table: str, rows: int, pause: float, first: int) -> None:
         super().__init__(daemon=True)
@@ -85,7 +85,7 @@ class Writer(Thread):
                 self.next += self.rows
                 due += self.pause
                 self.ended.wait(max(due - time.monotonic(), 0))
-        except Exception as error:  # raised by stop()
+        except Exception as error:  # stop() raises it
             self.error = error
 
     def stop(self) -> None:
@@ -99,7 +99,7 @@ class Writer(Thread):
 @contextmanager
 def writing(cluster: Cluster, table: str, rows: int = 1, pause: float = PAUSE, writers: int = WRITERS,
             ) -> Iterator[list[Writer]]:  # fmt: skip
-    """Run writers of a table during the block. The values of their second column begin above the existing values."""
+    """Run threads that insert into a table during the block, with numbers greater than any in the table."""
     first = 10**12 * (1 + time.time_ns() % 10**5)
     threads = [Writer(cluster.dsn, table, rows, pause, first + number * 10**10) for number in range(writers)]
     with ExitStack() as stack:
@@ -142,13 +142,13 @@ def measured(rows: int, seconds: int, keep: Callable[[Samples], None]) -> Sample
 
 
 def say(samples: Samples, step: str) -> None:
-    """Print the next step, and record the load of the machine so far."""
+    """Print the next step, and record the machine's load average."""
     samples["load"].append(os.getloadavg()[0])
     print(f"{time.strftime('%H:%M:%S')} load {samples['load'][-1]:.1f}: {step}", flush=True)
 
 
 def fill_all(cluster: Cluster, tables: Iterable[str], rows: int) -> None:
-    """Fill tables at the same time, each on one processor."""
+    """Fill tables in parallel, each through its own connection."""
 
     def fill_one(table: str) -> None:
         with connect(cluster.dsn) as connection:
@@ -189,7 +189,7 @@ def load(connection: Connection, table: str, rows: int) -> None:
 
 
 def prepared(cluster: Cluster, connection: Connection, table: str) -> Samples:
-    """The seconds of each statement, and the times of INSERT before and while the statements run."""
+    """Prepare a table while writers insert, and return the times of the statements, lock waits and INSERTs."""
     with writing(cluster, table) as writers:
         time.sleep(SECONDS_BEFORE)
         before = [took for writer in writers for took in writer.took]
@@ -200,7 +200,7 @@ def prepared(cluster: Cluster, connection: Connection, table: str) -> Samples:
         request = Request(table, "xact", 0.5, 30, undo=False, drop_column=False, dsn=cluster.dsn)
         prepare(request, lambda text: lines.append((text, time.monotonic())))
         lines.append(("", time.monotonic()))
-        time.sleep(3)  # writers that waited for the last statement finish their INSERT
+        time.sleep(3)  # let writers that waited for the last statement finish their INSERT
         pids = {writer.pid for writer in writers}
         meanwhile = [took for writer in writers for took in writer.took]
     statements = [(text, end - begin) for (text, begin), (_, end) in pairwise(lines) if is_statement(text)]
@@ -226,7 +226,7 @@ def longest(took: list[float]) -> dict[str, float]:
 
 
 def index_bytes(connection: Connection, table: str) -> int:
-    """The size of the index on the number, in all partitions."""
+    """Return the size of the index on the transaction number, summed over all partitions."""
     (size,) = one_row(
         connection,
         f"""
@@ -238,7 +238,10 @@ def index_bytes(connection: Connection, table: str) -> int:
 
 
 def pieces(cluster: Cluster, table: str, rows: int) -> list[tuple[int, float]]:
-    """Rows and CPU time in ms of each piece, while a writer inserts. A new connection continues after 500 pieces."""
+    """Read a table piece by piece while a writer inserts, and return the rows and the CPU time in ms of each piece.
+
+    A new connection continues after every 500 pieces.
+    """
     reads: list[tuple[int, float]] = []
     with writing(cluster, table, pause=0.05, writers=1):
         with connect(cluster.dsn) as connection:
@@ -267,7 +270,7 @@ def read(connection: Connection, process: ServerProcess, feed: str, rows: int) -
 
 
 def polls(cluster: Cluster, connection: Connection, seconds: int) -> dict[str, list[tuple[int, float]]]:
-    """Rows and CPU time in ms of one poll a second of each table, in turn, while a writer inserts into each."""
+    """Poll each table once a second while a writer inserts; return the rows and the CPU time in ms of each poll."""
     for table in ("random", "switched"):
         steps = connection.execute(f"SELECT feed_prepare('{table}')".encode()).fetchall()
         execute(connection, *(step for (step,) in steps))
@@ -283,7 +286,7 @@ def polls(cluster: Cluster, connection: Connection, seconds: int) -> dict[str, l
             sides[table] = reader, ServerProcess(reader)
             stack.enter_context(writing(cluster, table, STREAM_ROWS, STREAM_ROWS / RATE, 1))
         due = time.monotonic()
-        for second in range(-5, seconds):  # the polls before second 0 warm up
+        for second in range(-5, seconds):  # polls before second 0 are a warm-up
             due += 1
             time.sleep(max(due - time.monotonic(), 0))
             for table in sorted(by_table, reverse=second % 2 == 0):
@@ -294,7 +297,7 @@ def polls(cluster: Cluster, connection: Connection, seconds: int) -> dict[str, l
 
 
 def table_of(samples: Samples) -> list[str]:
-    """The tables of docs/results/prepared-18.md."""
+    """Return the tables of docs/results/prepared-18.md, as lines of Markdown."""
     sides = samples["polls"]
     return [
         *headed("`inorder prepare`", "rows", "time", "time of the index", "size of the index",
@@ -346,7 +349,7 @@ def shown_polls(polls: list[tuple[int, float]]) -> Iterator[str]:
 
 
 def of_10_000(polls: list[tuple[int, float]]) -> list[float]:
-    """Milliseconds per 10,000 rows: on a busy machine, polls have different numbers of rows."""
+    """Return milliseconds per 10,000 rows, because polls on a busy machine return different numbers of rows."""
     return [took / max(count, 1) * 10_000 for count, took in polls]
 
 

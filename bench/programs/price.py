@@ -1,7 +1,7 @@
 """Measure the cost of keys, guards, reads and counts: in the C extension, in the SQL edition, and without inorder.
 
-Run by script/price. The cost is the CPU time of the server process or, in one case, the time until a commit is on disk.
-Each round measures everything once, in random order.
+script/price runs this program. The cost is the CPU time of the server process; one measurement is the wall-clock time
+of a commit that waits for the disk. Each round runs every measurement once, in random order.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from masks import print_masks
 from sql_edition import create
 
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "jit": "off", "synchronous_commit": "off"}
-SETTINGS["max_parallel_workers_per_gather"] = "0"  # the CPU time is that of one process
+SETTINGS["max_parallel_workers_per_gather"] = "0"  # CPU time is measured for one process only
 NUMBERED = f"{SERIAL}, xact bigint"
 KEYS = {
     "bigserial": SERIAL,
@@ -42,14 +42,14 @@ EDITIONS = {NONE: ("bigserial",), C: tuple(LABELS), SQL: tuple(LABELS)}
 READ_ROWS = 10_000
 SOME_ROWS = 500
 CALLS = 10
-FEEDS = 13  # feeds of the database whose view is read
+FEEDS = 13  # number of feeds in the database whose view "feeds" is read
 
 Samples = dict[str, dict[str, dict[str, list[float]]]]  # measurement -> kind of key -> edition -> µs in each round
 
 
 @dataclass(frozen=True)
 class Side:
-    """One kind of table in the database of one edition, with the session that is measured, and another session."""
+    """The tables for one kind of key in one edition, with the measured session and a second session."""
 
     edition: str
     kind: str
@@ -83,7 +83,7 @@ def not_prepared(side: Side) -> float:
 
 
 def committed(side: Side) -> float:
-    """Insert one row by a prepared statement; return the wall-clock time until the commit is reported to the client."""
+    """Return the wall-clock time of a prepared single-row INSERT in µs, until its commit is on disk."""
     calls = 100
     side.connection.execute("SET synchronous_commit = on")
     with Prepared(side.connection, insert(f"log_{side.kind}", 1)) as call:
@@ -97,7 +97,7 @@ def many(table: str) -> Callable[[Side], float]:
 
 
 def piece(side: Side, rows: int) -> str:
-    """The statement that reads this number of new rows; if the key is a bigserial, the rows above the last key."""
+    """Return the statement that reads this number of new rows. With a bigserial key, it reads above the last key."""
     if side.kind != "bigserial":
         return f"SELECT feed_apply('{side.kind}', 'SELECT count(*) FROM batch', {rows})"
     last = one_row(side.other, "SELECT max(id) FROM read_bigserial")[0]
@@ -105,7 +105,7 @@ def piece(side: Side, rows: int) -> str:
 
 
 def read(side: Side) -> float:
-    """Read a piece of new rows. The next measurement skips the rows that are left."""
+    """Measure a read of READ_ROWS new rows. The next measurement skips any rows left over."""
     skip(side)
     text = piece(side, READ_ROWS)
     for _ in range(READ_ROWS // BATCH_ROWS + 1):
@@ -114,7 +114,7 @@ def read(side: Side) -> float:
 
 
 def read_new(rows: int) -> Callable[[Side], float]:
-    """Read the rows of a transaction that has just ended: the mean of several reads."""
+    """Return a function that measures reads of the rows of a transaction that has just ended."""
 
     def took(side: Side) -> float:
         skip(side)
@@ -129,21 +129,21 @@ def read_new(rows: int) -> Callable[[Side], float]:
 
 
 def read_text(side: Side, feed: str) -> str:
-    """The statement that reads all new rows, for a client that stores no position itself."""
+    """Return the statement that reads all new rows, for a client that does not store its position."""
     if side.kind != "bigserial":
         return f"SELECT count(*) FROM feed_read('{feed}', null::read_{side.kind}, {READ_ROWS})"
     return piece(side, READ_ROWS)
 
 
 def skip(side: Side) -> None:
-    """Skip the rows that other measurements have left, and let the feed record that it is caught up."""
+    """Skip rows left over by other measurements, and read once, so that the feed records that it is up to date."""
     if side.kind != "bigserial":
         side.connection.execute(f"SELECT feed_seek('{side.kind}', 'now')".encode())
         side.connection.execute(piece(side, READ_ROWS).encode())
 
 
 def worker(side: Side) -> float | None:
-    """The three statements by which a worker takes, reads and finishes a batch."""
+    """Measure the three statements with which a worker takes, reads and finishes a batch."""
     if side.kind == "bigserial":
         return None
     feed = f"{side.kind}_worker"
@@ -165,7 +165,7 @@ def give_and_finish(side: Side, feed: str) -> None:
 
 
 def first_call(side: Side) -> float:
-    """Read one new row by the first statement of a session."""
+    """Measure the first statement of a session, which reads one new row."""
     skip(side)
     text = read_text(side, side.kind)
     side.other.execute(insert(f"read_{side.kind}", 1))
@@ -181,13 +181,13 @@ def view(side: Side) -> float | None:
 
 
 def poll(side: Side) -> float:
-    """Read, and find nothing, although a transaction has ended since the last read: the mean of several reads."""
+    """Measure a read that finds no rows, although a transaction has ended since the last read."""
     skip(side)
     return repeated(side, piece(side, READ_ROWS))
 
 
 def repeated(side: Side, text: str) -> float:
-    """The mean of several calls, each after a transaction of another session."""
+    """Return the mean CPU time of several calls. Another session runs a transaction before each call."""
     times = []
     for _ in range(CALLS):
         side.other.execute("SELECT pg_current_xact_id()")
@@ -196,7 +196,7 @@ def repeated(side: Side, text: str) -> float:
 
 
 def count(side: Side) -> float:
-    """Count after a fold and a further transaction: the mean of several counts."""
+    """Measure a count soon after a fold, or a plain count if the key is a bigserial."""
     if side.kind == "bigserial":
         return side.microseconds("SELECT count(*) FROM read_bigserial")
     side.connection.execute(f"SELECT exact_count_fold('read_{side.kind}')".encode())
@@ -261,7 +261,7 @@ def measured(rows: int, rounds: int) -> Samples:
         cluster.start(SETTINGS)
         sides = [side for edition in EDITIONS for side in stack.enter_context(opened(cluster, edition, rows))]
         work = [(name, side) for name in MEASUREMENTS for side in sides]
-        for number in range(-1, rounds):  # the first round warms up
+        for number in range(-1, rounds):  # round -1 is a warm-up
             print(f"\rround {number + 1} of {rounds}", end="", flush=True)
             for name, side in random.sample(work, len(work)):
                 took = MEASUREMENTS[name](side)
@@ -288,7 +288,7 @@ def opened(cluster: Cluster, edition: str, rows: int) -> Iterator[list[Side]]:
 
 
 def fill(connection: Connection, kind: str, rows: int) -> None:
-    """Create the tables of a kind. The table that is read is filled by many transactions before it gets a guard."""
+    """Create the tables for one kind of key. Many transactions fill the table to be read, before it has a guard."""
     for table, columns in (
         ("small", "c1 int"),
         ("log", COLUMNS),
@@ -311,7 +311,7 @@ def fill(connection: Connection, kind: str, rows: int) -> None:
 
 
 def table(samples: Samples) -> list[str]:
-    """The table of docs/results/price-18.md: medians, and medians of the ratios to bigserial in the same round."""
+    """Return the table of docs/results/price-18.md: medians, with ratios to bigserial in the same round."""
     lines = [f"| | | {NONE} | {C} | {SQL} |", "|---|---|---:|---:|---:|"]
     for name, kinds in samples.items():
         base = kinds.get("bigserial", {}).get(NONE)
@@ -328,7 +328,7 @@ def times(values: list[float], base: list[float] | None) -> str:
 
 
 def text(values: list[float]) -> str:
-    """The median of times in µs, rounded to two digits.
+    """Format the median of times in µs with two significant digits.
 
     >>> text([1.234]), text([287.0]), text([1240.0]), text([24000.0])
     ('1.2 µs', '290 µs', '1.2 ms', '24 ms')

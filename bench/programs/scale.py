@@ -1,6 +1,6 @@
-"""Measure the cost of reads as a table grows: pages and CPU time, on a throw-away server. Run by script/scale.
+"""Measure how the pages accessed and the CPU time of reads change as a table grows. Run by script/scale.
 
-The program also computes the pages of a table and of its index, even for tables that are too large to create.
+The program also computes the sizes of a table and its index, even for tables that are too large to create.
 """
 
 import argparse
@@ -22,12 +22,12 @@ from inorder.units import parse_count
 from prepared import print_prepared
 
 SETTINGS = {"fsync": "off", "shared_buffers": "1GB", "max_wal_size": "8GB", "max_locks_per_transaction": "256"}
-SETTINGS["max_parallel_workers_per_gather"] = "0"  # the CPU time is that of one process
-TRANSACTION = 100_000  # rows of each transaction that fills the table
+SETTINGS["max_parallel_workers_per_gather"] = "0"  # CPU time is measured for one process only
+TRANSACTION = 100_000  # rows per transaction while the table is filled
 CALLS = 15
 
 COMPUTED = "1M", "10M", "100M", "1G", "10G"
-UUID = 16  # bytes of a transaction's number
+UUID = 16  # size of a uuid key in bytes
 TALL_ROWS, USUAL_ROWS = 3_000_000, 400_000
 
 READ = "SELECT count(*) FROM feed_read('f', null::events, {})"
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def show_computed() -> None:
-    """Print the computed pages of a table as fill() leaves it."""
+    """Print the computed sizes, in pages, of tables like those that fill() creates."""
     print(f"{'computed':14}{'table':>14}{'index':>14}{'levels':>8}  pages")
     for size in COMPUTED:
         rows = parse_count(size, "--rows", 1000, 2**40)
@@ -85,9 +85,9 @@ def show_computed() -> None:
 
 
 def table_pages(rows: int, key: int) -> int:
-    """The pages of a table with this number of rows.
+    """Return the computed size of a table with this number of rows, in pages.
 
-    A row has a header of 24 bytes, the key, an int, a text of 'row ' and the row's number, and a line pointer of 4
+    A row has a header of 24 bytes, the key, an int, a text with 'row ' and the row number, and a line pointer of 4
     bytes.
 
     >>> table_pages(10_000_000, UUID)
@@ -114,7 +114,7 @@ def show(connection: Connection, title: str, make: Callable[[], None]) -> None:
 
 
 def fill(connection: Connection, rows: int, partitions: int = 0) -> None:
-    """Create a table with this number of rows, then its index and its feeds."""
+    """Create a table with this number of rows, then its primary key and its feeds."""
     columns = "(id uuid NOT NULL DEFAULT uuid_xact_nextval(), part int NOT NULL DEFAULT 0, body text NOT NULL)"
     execute(
         connection,
@@ -126,7 +126,10 @@ def fill(connection: Connection, rows: int, partitions: int = 0) -> None:
 
 
 def fill_tall(connection: Connection) -> None:
-    """Create the beginning and the end of a table of a billion rows; in between, the leaves of the index are sparse."""
+    """Create a table whose index is as high as that of a billion rows.
+
+    The index reaches this height with few rows because most of its leaf pages are nearly empty.
+    """
     connection.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), part int, body text NOT NULL)")
     load(connection, 0, USUAL_ROWS)
     execute(connection, "ALTER TABLE events ADD PRIMARY KEY (id)", "ALTER INDEX events_pkey SET (fillfactor = 10)")
@@ -148,7 +151,7 @@ def insert(connection: Connection, transactions: int, rows: int) -> None:
 
 
 def measured(connection: Connection) -> Iterator[tuple[str, float, float]]:
-    """The operations: name, CPU time per call, and pages accessed; sizes have no time."""
+    """Yield the name of each operation, its CPU time in ms and the pages accessed. Sizes have no CPU time."""
     for name, pages in sizes(connection):
         yield name, math.nan, pages
     wrote_elsewhere = partial(execute, connection, "SELECT pg_current_xact_id()")
@@ -179,7 +182,7 @@ def number(connection: Connection, expression: str) -> float:
 
 @contextmanager
 def opened(connection: Connection) -> Iterator[None]:
-    """Fold the count, and insert rows after the fold."""
+    """Fold the count, and insert rows that are not folded."""
     connection.execute("SELECT exact_count_fold('events')")
     insert(connection, 10, 100)
     yield
@@ -188,7 +191,7 @@ def opened(connection: Connection) -> Iterator[None]:
 def cost(
     connection: Connection, statement: str, before: Callable[[], None] = lambda: None, calls: int = CALLS
 ) -> tuple[float, float]:
-    """Medians of ``calls`` calls, after a call to warm up: milliseconds of CPU time, and pages accessed."""
+    """Return the median CPU time in ms and the median number of pages accessed, after a warm-up call."""
     process = ServerProcess(connection)
     times, pages = [], []
     for number in range(-1, calls):
