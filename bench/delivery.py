@@ -1,6 +1,6 @@
-"""Time from commit to delivery by a feed, and CPU time of the reader, for each way of waiting.
+"""Delay between the commit of a row and its delivery by a feed, and CPU time of a reader that waits for rows.
 
-Compares ``feed_wait`` and polls at several intervals, with a load of a given number of commits per second and without
+``feed_wait`` is compared with polling at several intervals, both under a load with a fixed commit rate and without
 load.
 """
 
@@ -29,10 +29,10 @@ from inorder.lab.run.experiment import Experiment
 LOADED, IDLE = "loaded", "idle"
 WAIT = "wait"
 TABLE, FEED = f"{SCHEMA}.signals", "inorder lab delivery"
-QUIET = 1.0  # seconds that the reader has after the load, to read the last rows
+QUIET = 1.0  # time in seconds for the reader to read the last rows after the load
 TARGETS_MS = {"p50_ms": 5, "p99_ms": 25}
 MOST_IDLE_PERCENT = 1
-LOOKS_MS = 5  # interval at which feed_wait looks at the counter of transactions
+LOOKS_MS = 5  # interval at which feed_wait checks the transaction counter
 
 READ = f"SELECT n FROM feed_read('{FEED}', null::{TABLE}, 10000)".encode()
 WAITING = f"SELECT feed_wait('{FEED}')".encode()
@@ -51,7 +51,7 @@ class DeliveryPlan(setting.Plan):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The ways of waiting.
+        """The waiting methods: ``feed_wait``, and polling at each interval.
 
         >>> DeliveryPlan(intervals=(0.005,)).kinds
         ('wait', 'poll_5')
@@ -60,7 +60,7 @@ class DeliveryPlan(setting.Plan):
 
 
 def kind_of(interval: float) -> str:
-    """The name of polling at this interval.
+    """Return the name for measurements of polling at this interval.
 
     >>> kind_of(0.0005)
     'poll_0.5'
@@ -69,7 +69,7 @@ def kind_of(interval: float) -> str:
 
 
 def label_of(kind: str) -> str:
-    """A way of waiting in words.
+    """Return the label of a waiting method in the report.
 
     >>> label_of("wait"), label_of("poll_5")
     ('feed_wait', 'every 5 ms')
@@ -85,14 +85,14 @@ def pause_of(kind: str, session: Connection) -> Callable[[], object]:
 
 @dataclass
 class Followed:
-    """A reader of a feed: the times and rows of reads that returned rows, the number of reads, and the CPU time."""
+    """A reader of a feed, which records the time and the rows of each delivery, and counts its reads and CPU time."""
 
     deliveries: list[tuple[float, list[int]]] = field(default_factory=list)
     reads: int = 0
     cpu_seconds: float = 0.0
 
     def follow(self, session: Connection, pause: Callable[[], object], stopped: threading.Event) -> None:
-        """Read and wait until stopped."""
+        """Read and wait alternately until ``stopped`` is set."""
         before = time.thread_time()
         while not stopped.is_set():
             rows = [int(str(n)) for (n,) in session.execute(READ).fetchall()]
@@ -104,7 +104,9 @@ class Followed:
 
 
 def delays_ms(committed: Mapping[int, float], deliveries: Sequence[tuple[float, Sequence[int]]]) -> list[float]:
-    """The time of each row from commit to delivery; an error unless each row was delivered exactly once.
+    """Return the delay of each row from commit to delivery.
+
+    Raise InorderError unless each row was delivered exactly once.
 
     >>> delays_ms({1: 10.0, 2: 10.5}, [(10.5, [1]), (11.0, [2])])
     [500.0, 500.0]
@@ -150,12 +152,12 @@ class DeliveryExperiment(Experiment[DeliveryPlan]):
 
     @contextmanager
     def following(self, kind: str, metrics: Metrics) -> Iterator[Followed]:
-        """A reader that waits for rows during the block. Afterwards, the reader has a second to read the last rows."""
+        """Run a reader during the block. After the block, the reader has a second to read the last rows."""
         execute(self.session, f"SELECT feed_seek('{FEED}', 'now')")
         stopped, reader = threading.Event(), Followed()
         with self.target.connect() as session, ThreadPoolExecutor(1) as thread:
             pause = pause_of(kind, session)
-            for _ in range(2):  # the first calls in a session plan their queries
+            for _ in range(2):  # the first calls in a session include planning
                 session.execute(READ)
                 pause()
             job = thread.submit(self.target.timed, session, partial(reader.follow, session, pause, stopped))

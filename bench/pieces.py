@@ -1,7 +1,7 @@
-"""Cost of reading a backlog piece by piece: the last pieces relative to the first pieces, for several forms of table.
+"""Cost of reading a backlog in pieces of equal size, and whether the last pieces cost more than the first.
 
-Each form of table has two backlogs: one of many transactions, and one of a single transaction. The CPU time of the
-server process is recorded for each piece.
+Several forms of tables are measured. For each form there are two backlogs, one written by many transactions and one
+written by a single transaction. The CPU time of the server process is recorded for each piece.
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ from inorder.lab.targets.server_settings import fill_settings
 
 MANY, ONE, LAST = "many", "one", "last"
 BACKLOGS = {MANY: "many transactions", ONE: "one transaction"}
-TRANSACTION = 100  # rows of a transaction in a backlog of many transactions, and of the last transaction
-LOOKS = 60  # calls in a measurement of the last transaction
+TRANSACTION = 100  # rows per transaction in a backlog of many transactions, and in the last transaction
+LOOKS = 60  # reads of the last transaction per measurement
 
-# For each form of table: its label, the columns with the key and the transaction's number, and a further index.
+# Each form has a label, the columns for the key and the transaction number, and the columns of a further index.
 PLAIN, ORDERED = "uuid", "ordered"
 NUMBERED = "k bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id()"
 FORMS = {
@@ -45,7 +45,7 @@ FORMS = {
     "partial": ("number, btree on numbers above 0", NUMBERED, "(xact) WHERE xact > 0"),
 }
 
-# Bytes per row of both tables of a form, with their indexes and WAL.
+# Disk space per row for both tables of a form, with their indexes and WAL.
 BYTES_PER_ROW = 500
 
 
@@ -66,7 +66,7 @@ class PiecesPlan(setting.Plan):
 
 
 def table_of(step: str, form: str) -> str:
-    """The table of a backlog, which is also the name of its feed.
+    """Return the name of the table that holds a backlog. The feed has the same name.
 
     >>> table_of("many", "uuid")
     'inorder_lab.many_uuid'
@@ -99,7 +99,7 @@ class PiecesExperiment(Experiment[PiecesPlan]):
         return str(one_row(self.session, query)[0])
 
     def fill(self) -> None:
-        self.last: dict[str, str] = {}  # the number of the transaction that follows the backlogs, by form
+        self.last: dict[str, str] = {}  # form -> number of the transaction that follows its backlogs
         for form in self.plan.forms:
             for step, words in BACKLOGS.items():
                 self.progress.step(f"Filling {self.plan.filled:,} rows: {FORMS[form][0]}, {words}")
@@ -133,7 +133,7 @@ class PiecesExperiment(Experiment[PiecesPlan]):
         return f"{metrics['seconds']:.2f} s" if "pieces" in metrics else f"{1000 * metrics['seconds']:.2f} ms"
 
     def read(self, step: str, form: str, _seed: int) -> Measured:
-        """Read all pieces, each in its own transaction; an error if a piece has an unexpected number of rows."""
+        """Read each piece in its own transaction. Raise InorderError if a piece has a wrong number of rows."""
         table = table_of(step, form)
         self.execute(f"SELECT feed_seek('{table}', 'beginning')")
         calls: list[Metrics] = []
@@ -165,12 +165,12 @@ class PiecesExperiment(Experiment[PiecesPlan]):
                 calls.append(self.target.timed(self.session, ask))
             if ask.answer != str(TRANSACTION):
                 raise InorderError(f"the last rows of {table} are {ask.answer} instead of {TRANSACTION}")
-        times = {name: middle(call[name] for call in calls[1:]) for name in calls[0]}  # the first call also plans
+        times = {name: middle(call[name] for call in calls[1:]) for name in calls[0]}  # the first call plans the query
         return times | {"calls": LOOKS}
 
 
 def insert(table: str, rows: int) -> str:
-    """An INSERT of this number of rows.
+    """Return an INSERT statement for this number of rows.
 
     >>> insert("t", 3)
     'INSERT INTO t SELECT FROM generate_series(1, 3)'
@@ -183,13 +183,13 @@ def read_of(table: str, rows: int) -> str:
 
 
 def slopes(result: Result, step: str, form: str) -> dict[int, float]:
-    """The CPU time of the last tenth of the pieces relative to the first tenth, in each round."""
+    """Return, for each round, the CPU time of the last tenth of the pieces relative to the first tenth."""
     runs = (run for run in result.select(step, form) if run.metrics.get("first_ms"))
     return {run.round: run.metrics["last_ms"] / run.metrics["first_ms"] for run in runs}
 
 
 def steepest(result: Result, plan: PiecesPlan, step: str) -> Compared | None:
-    """The form whose last pieces take longest, relative to its first pieces."""
+    """Return the comparison for the form whose last pieces take longest relative to its first pieces."""
     by_form = {form: slopes(result, step, form) for form in plan.forms}
     measured = {form: ratios for form, ratios in by_form.items() if ratios}
     if not measured:

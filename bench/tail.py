@@ -1,7 +1,7 @@
-"""The speed of inorder tail into a file in each format, compared with COPY or ADBC for the same rows.
+"""Speed of inorder tail when it writes to a file in each format, compared with COPY or ADBC for the same rows.
 
-All programs are run as from a shell. Their times include the start, which is also measured alone, by runs that find no
-rows.
+Each program runs in its own process, and its time includes startup. The startup time is also measured separately, with
+runs that find no rows.
 """
 
 import os
@@ -32,28 +32,28 @@ JSON, CSV, PARQUET = "json", "csv", "parquet"
 AS_STORED, SAME_ORDER = "as_stored", "same_order"  # baselines: the same rows, read without inorder
 
 TABLE = f"{SCHEMA}.events"
-TRANSACTION = 100  # rows of one transaction
+TRANSACTION = 100  # rows per transaction
 
-# Rows have 60 bytes: the shorter the rows, the more the cost per row matters.
+# Rows are short, only 60 bytes, because the cost per row matters most for short rows.
 DEFINITION = f"""CREATE TABLE {TABLE} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(),
     at timestamptz NOT NULL DEFAULT clock_timestamp(), n int NOT NULL,
     body text NOT NULL DEFAULT 'twenty bytes of text')"""
 ARRIVE = f"INSERT INTO {TABLE} (n) SELECT generate_series(1, {TRANSACTION})"
 NO_ROWS = f"(SELECT * FROM {TABLE} LIMIT 0)"
-# tail delivers rows in the order of the key, using its index. COPY of the same query has the same order; COPY of the
-# table as it is stored shows the cost of this order.
+# inorder tail reads rows in key order, using the index. SAME_ORDER reads them in this order, too. AS_STORED reads the
+# table sequentially, and so shows the cost of the key order.
 ROWS = {AS_STORED: TABLE, SAME_ORDER: f"(SELECT * FROM {TABLE} ORDER BY id)"}
 ADBC = str(Path(__file__).with_name("programs") / "adbc.py")
 
 
 @dataclass(frozen=True)
 class Format:
-    """How a format is measured: the program and query of the baseline, and the target for tail's relative speed."""
+    """The program and query of a format's baseline, and the target for the relative speed of inorder tail."""
 
     program: str
     query: str
     target: float
-    options: tuple[str, ...] = ()  # options of tail
+    options: tuple[str, ...] = ()  # further options of inorder tail
 
 
 FORMATS = {
@@ -62,9 +62,9 @@ FORMATS = {
     PARQUET: Format("ADBC and pyarrow", "SELECT * FROM {rows} AS e", 0.8,
                     ("--directory", "{files}/parquet", "--target-file-size", "64MB")),
 }  # fmt: skip
-SMALL_ROWS, SMALL_TARGET = 1000, 0.6  # rows of a batch, and the target for such batches
+SMALL_ROWS, SMALL_TARGET = 1000, 0.6  # rows per batch, and the target for batches of this size
 
-# Bytes per row: heap and index, WAL, and the largest output.
+# Disk space per row for the table and its index, the WAL, and the largest output file.
 BYTES_PER_ROW = 420
 
 
@@ -86,7 +86,7 @@ class TailPlan(setting.Plan):
 
 
 def kind_of(batch_rows: int) -> str:
-    """The name of a run of tail with batches of this number of rows.
+    """Return the name for measurements of inorder tail with this batch size.
 
     >>> kind_of(1000)
     'tail_1000'
@@ -95,7 +95,7 @@ def kind_of(batch_rows: int) -> str:
 
 
 def label_of(step: str, kind: str) -> str:
-    """A kind in words.
+    """Return the label of a measured program in the report.
 
     >>> label_of("json", "tail_10000"), label_of("parquet", "same_order")
     ('tail, batches of 10,000', 'ADBC and pyarrow in the same order')
@@ -106,7 +106,7 @@ def label_of(step: str, kind: str) -> str:
 
 
 def kinds_of(plan: TailPlan) -> list[str]:
-    """All kinds of a run.
+    """Return the names of everything that a plan measures.
 
     >>> kinds_of(TailPlan(batch_rows=(50,)))
     ['as_stored', 'same_order', 'tail_50']
@@ -115,7 +115,7 @@ def kinds_of(plan: TailPlan) -> list[str]:
 
 
 def start_of(step: str) -> str:
-    """The step for runs that find no rows."""
+    """Return the name of the step that measures the startup time."""
     return f"{step}_start"
 
 
@@ -156,7 +156,7 @@ class TailExperiment(Experiment[TailPlan]):
         return [Stage(every_round([*turns, *starts]), self.plan.rounds, begin=self.fill, warm_up=True)]
 
     def write(self, step: str, kind: str, _seed: int) -> Metrics:
-        """Write all rows to a new file. It is an error if a file of JSON or CSV does not have a line for each row."""
+        """Write all rows to a new file. Raise InorderError if a JSON or CSV file has a wrong number of lines."""
         with self.emptied():
             metrics = self.timed(self.without(step, ROWS[kind]) if kind in ROWS else self.tail(step, kind))
             metrics |= {"bytes": sum(file.stat().st_size for file in self.written())}
@@ -166,7 +166,7 @@ class TailExperiment(Experiment[TailPlan]):
             return metrics
 
     def find_nothing(self, step: str, kind: str, _seed: int) -> Metrics:
-        """Measure the start alone."""
+        """Measure only the startup time, with a run that finds no rows."""
         with self.emptied():
             if kind in ROWS:
                 return self.timed(self.without(step, NO_ROWS))
@@ -209,14 +209,17 @@ class TailExperiment(Experiment[TailPlan]):
 
 
 def timed_command(command: Sequence[str], environment: Mapping[str, str], output: Path) -> dict[str, float]:
-    """Wall-clock and CPU seconds of a command that appends to a file; the command never outlives this call."""
+    """Run a command that appends to a file, and return its wall-clock and CPU seconds.
+
+    If this call is interrupted, the command is killed.
+    """
     started = time.perf_counter()
     with output.open("ab") as file, subprocess.Popen(
         list(command), env=dict(environment), stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE
     ) as process:  # fmt: skip
         try:
             assert process.stderr
-            message = process.stderr.read()  # returns when the program ends: no other process can write to this pipe
+            message = process.stderr.read()  # until the program exits, because no other process has this pipe
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         except BaseException:
@@ -254,7 +257,7 @@ def rate(metric: str) -> Metric:
 
 
 def work_of(result: Result, step: str, kind: str) -> dict[int, float]:
-    """The seconds of each round, minus the seconds of a start in the same round."""
+    """Return the time of each round, minus the startup time measured in the same round."""
     starts = {
         run.round: run.metrics["seconds"]
         for run in result.select(start_of(step)) if (run.kind in ROWS) == (kind in ROWS)
@@ -264,7 +267,7 @@ def work_of(result: Result, step: str, kind: str) -> dict[int, float]:
 
 
 def speeds(result: Result, step: str, kind: str, base: str) -> dict[int, float]:
-    """The ratio of speeds in each round, both without the time of a start; empty if the kind is the base."""
+    """Return the speed relative to ``base`` in each round, without startup. Return no rounds for the base itself."""
     seconds, base_seconds = work_of(result, step, kind), work_of(result, step, base)
     return {} if kind == base else {n: base_seconds[n] / seconds[n] for n in seconds.keys() & base_seconds.keys()}
 

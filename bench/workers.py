@@ -1,6 +1,6 @@
-"""Speed of several workers of one feed, in rows per second, if each row needs a call of a millisecond.
+"""Throughput of several workers that share a feed, if each row needs a call of one millisecond.
 
-The call is only a wait, as for the answer of another server. The result therefore shows the cost of the feed, and does
+The call only sleeps, as if it waited for another server. The result therefore shows the overhead of the feed, and does
 not depend on the number of cores.
 """
 
@@ -26,7 +26,7 @@ from inorder.text import plural
 
 WORK = "work"
 TABLE, FEED = f"{SCHEMA}.jobs", "inorder lab workers"
-TARGET = {4: 2.5}  # the speed relative to one worker, by number of workers
+TARGET = {4: 2.5}  # number of workers -> target for the speed relative to one worker
 
 TAKE = f"SELECT number, token FROM feed_take_batch('{FEED}', %s, %s)"
 ROWS = f"SELECT id FROM feed_batch_rows('{FEED}', %s, null::{TABLE})"
@@ -45,7 +45,7 @@ class WorkersPlan(setting.Plan):
 
 
 def kind_of(workers: int) -> str:
-    """The name of this number of workers.
+    """Return the name for measurements with this number of workers.
 
     >>> kind_of(4)
     'workers_4'
@@ -83,7 +83,7 @@ class WorkersExperiment(Experiment[WorkersPlan]):
         return [Stage(every_round(turns), self.plan.rounds)]
 
     def work(self, workers: int, _seed: int) -> Metrics:
-        """Process all rows, until no worker gets a batch; an error unless each row was processed once."""
+        """Let the workers process all rows. Raise InorderError unless each row was processed exactly once."""
         execute(self.session, f"SELECT feed_seek('{FEED}', 'beginning')")
         sessions = [self.target.connect() for _ in range(workers)]
         try:

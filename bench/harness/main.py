@@ -1,7 +1,7 @@
-"""inorder as a queue: an adapter for hardbyte/postgresql-job-queue-benchmarking, according to its guide.
+"""Adapter that runs inorder as a job queue in hardbyte/postgresql-job-queue-benchmarking.
 
-A producer inserts jobs into a table, and workers share a feed of the table. The adapter reads its settings from the
-environment, and prints JSON Lines until SIGTERM.
+A producer inserts jobs into a table, and workers share a feed of the table. The adapter reads its settings from
+environment variables, and prints JSON Lines until it receives SIGTERM.
 """
 
 import json
@@ -27,13 +27,13 @@ INSERT = "INSERT INTO jobs (made, padding) SELECT %s, %s FROM generate_series(1,
 TAKE = "SELECT number, token FROM feed_take_batch('jobs', %s, %s)"
 ROWS = "SELECT made FROM feed_batch_rows('jobs', %s, null::jobs)"
 FINISH = "SELECT feed_finish_batch('jobs', %s, %s)"
-WINDOW = 30  # seconds covered by a percentile
-PATIENCE = 0.2  # seconds between two attempts to connect
+WINDOW = 30  # a percentile covers the samples of this many seconds
+PATIENCE = 0.2  # seconds between attempts to connect
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 class Settings:
-    """The settings that the harness passes in the environment."""
+    """Settings that the harness passes in environment variables."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         def number(name: str, default: int) -> int:
@@ -55,7 +55,7 @@ class Settings:
         self.instance = number("BENCH_INSTANCE_ID", 0)
 
     def rate_now(self) -> float:
-        """The present rate: a phase of the harness may change the rate by writing a file."""
+        """Return the current rate. The harness can change it during a run by writing a file."""
         try:
             return float(Path(self.rate_file).read_text()) if self.rate_file else self.rate
         except (OSError, ValueError):
@@ -63,7 +63,7 @@ class Settings:
 
 
 class Latencies:
-    """The latest samples in milliseconds, rounded to three significant figures to limit the memory."""
+    """Recent samples in milliseconds, rounded to three significant digits to save memory."""
 
     def __init__(self, ticks: int) -> None:
         self.ticks = deque([Counter[float]()], maxlen=ticks)
@@ -83,7 +83,7 @@ class Latencies:
 
 
 def quantile(counts: Counter[float], share: float) -> float:
-    """The value that the given share of the samples does not exceed.
+    """Return the quantile for this share of the samples, or 0 if there are no samples.
 
     >>> quantile(Counter({1.0: 98, 7.0: 2}), 0.5), quantile(Counter({1.0: 98, 7.0: 2}), 0.99), quantile(Counter(), 0.5)
     (1.0, 7.0, 0.0)
@@ -97,7 +97,7 @@ def quantile(counts: Counter[float], share: float) -> float:
 
 
 class Adapter:
-    """The threads of the adapter, and their counters."""
+    """The adapter's threads and counters."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -118,7 +118,7 @@ class Adapter:
         sys.stdout.flush()
 
     def connected(self, work: Callable[[Connection], None]) -> None:
-        """Repeat ``work`` until the adapter stops; after an error of the server, connect again."""
+        """Call ``work`` repeatedly until the adapter stops. Reconnect after a database error."""
         while not self.stop.is_set():
             try:
                 with psycopg.connect(self.settings.dsn, autocommit=True) as connection:
@@ -129,7 +129,7 @@ class Adapter:
                 self.stop.wait(PATIENCE)
 
     def prepare(self) -> str:
-        """Create the table and the feed if they do not exist; return the version of the extension."""
+        """Create the table and the feed if they do not exist, and return the version of the extension."""
         with psycopg.connect(self.settings.dsn) as connection:
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('jobs'))")
             if connection.execute("SELECT to_regclass('jobs')").fetchone() == (None,):
@@ -139,14 +139,14 @@ class Adapter:
         return str(row and row[0])
 
     def listen(self) -> None:
-        """Read from stdin how many jobs are due: the harness writes a line for each number."""
+        """Read from stdin how many jobs are due. The harness writes lines such as ``ENQUEUE 10``."""
         for line in sys.stdin:
             word, _, amount = line.partition(" ")
             if word == "ENQUEUE":
                 self.tokens.put(int(amount))
 
     def due(self, credit: float, since: float) -> float:
-        """Wait for the next jobs that are due, or for one tick; return the number of jobs to insert."""
+        """Wait until jobs are due or one tick has passed, and return the number of jobs to insert."""
         if self.settings.is_paced:
             try:
                 return credit + self.tokens.get(timeout=0.5)
@@ -194,7 +194,7 @@ class Adapter:
         self.connected(work)
 
     def waiting(self) -> int:
-        """Jobs of this replica that no worker has claimed."""
+        """Return the number of this replica's jobs that no worker has claimed."""
         return self.counts["enqueued"] - self.counts["claimed"]
 
     def sample(self, before: Counter[str], seconds: float) -> None:

@@ -1,7 +1,7 @@
-"""dlt as a reader of inorder lab check: the cursor of its sql_database source, into DuckDB.
+"""dlt as a reader for inorder lab check: its sql_database source loads rows into DuckDB with an incremental cursor.
 
-The program implements docs/check-protocol.md. READERS names a folder for pipelines and the data that they load. A poll
-is a run of the pipeline; its rows are the rows that the run has added to the destination.
+The program implements docs/check-protocol.md. The environment variable READERS names a folder for the pipelines and
+their data. Each poll runs the pipeline once, and returns the rows that this run has added to the destination.
 """
 
 import json
@@ -14,11 +14,11 @@ import dlt
 import psycopg
 from dlt.sources.sql_database import sql_table
 
-LAG = 5  # seconds: rows that are not older than this are read again
+LAG = 5  # rows of the last 5 seconds are read again
 
 
 class Pipeline:
-    """The pipeline of a table. A reader that is restarted after a kill continues with the same pipeline."""
+    """The pipeline for a table. A reader that was killed continues with the same pipeline when it is restarted."""
 
     def __init__(self, folder: Path) -> None:
         name = f"events_{self.made()}"
@@ -26,7 +26,7 @@ class Pipeline:
         self.pipeline = dlt.pipeline(name, str(folder), destination=self.loaded, dataset_name="loaded")
 
     def made(self) -> str:
-        """The OID of the table, and the system identifier of the server."""
+        """Return the OID of the table and the system identifier of the server."""
         with psycopg.connect() as connection:
             row = connection.execute("SELECT 'events'::regclass::oid, system_identifier FROM pg_control_system()")
             return "_".join(map(str, row.fetchone() or ()))
@@ -48,7 +48,7 @@ class Pipeline:
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # libraries print to stdout
+    os.dup2(2, 1)  # libraries print to stdout, which now goes to stderr
     pipeline = Pipeline(Path(os.environ["READERS"]))
     for line in sys.stdin:
         counted_keys = Counter(json.loads(line)["last"] or ())

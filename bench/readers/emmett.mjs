@@ -1,5 +1,5 @@
-// emmett as a reader of inorder lab check: a program that implements docs/check-protocol.md. A poll reads one batch, as
-// consumers of emmett do, and stores the same position as they do.
+// emmett as a reader for inorder lab check. The program implements docs/check-protocol.md. Like an emmett consumer, each
+// poll reads one batch and stores the global position of that batch.
 import { createInterface } from "node:readline";
 import { dumbo } from "@event-driven-io/dumbo";
 import { readMessagesBatch } from "@event-driven-io/emmett-postgresql";

@@ -1,7 +1,7 @@
-// Watermill's subscriber as a reader of inorder lab check: a program that implements docs/check-protocol.md.
+// Watermill's subscriber as a reader for inorder lab check. The program implements docs/check-protocol.md.
 //
-// A poll is one query of the subscriber, which waits for a line before each query. The subscriber stores the position
-// only after the next line has come, because the rows of the poll are stored before that line is sent.
+// Each poll is one query of the subscriber. The program waits for a line of input before each query. The subscriber
+// stores its position only after the next line arrives, because the rows of the poll are stored by then.
 package main
 
 import (
@@ -18,10 +18,10 @@ import (
 var (
 	stdin = bufio.NewScanner(os.Stdin)
 	polls int
-	begun bool // the line of the next query was read
+	begun bool // the line that begins the next poll has been read
 )
 
-// next ends a poll, and waits for the line that begins the next poll.
+// next ends the current poll, and waits for the line that begins the next one.
 func next() {
 	if polls++; polls > 1 {
 		fmt.Println(`{"last": null}`)
