@@ -1,6 +1,6 @@
-"""docs/llms.txt, a list of the pages, and docs/skill/SKILL.md, which tells an agent when and how to use inorder.
+"""Write docs/llms.txt, a list of the pages, and docs/skill/SKILL.md, which tells agents when and how to use inorder.
 
-``python script/docs/agents.py`` writes both files, from sentences of the pages: see ``SECTIONS``.
+``python script/docs/agents.py`` writes both files. SKILL.md consists of the sections in ``SECTIONS``.
 """
 
 import importlib.util
@@ -23,7 +23,7 @@ description: Use when code reads new or changed rows of a PostgreSQL table by po
 
 script/docs/agents.py makes this file from the pages named below.
 """
-# The sections of the skill: a page, and one of its headings, or "" for the text above the first heading.
+# Each section of the skill is a page and one of its headings, or "" for the text above the first heading.
 SECTIONS = (
     ("sets.md", "Is my polling safe?"),
     ("check.md", ""),
@@ -34,7 +34,7 @@ SECTIONS = (
 
 
 def parts_of(page: str) -> dict[str, str]:
-    """The sections of a page, without the comments for tests. The first section begins with the title."""
+    """Return the sections of a page by heading, without HTML comments. The section "" begins with the title."""
     text = re.sub(r"<!--.*?-->\n*", "", (ROOT / "docs" / page).read_text(), flags=re.S)
     head, *sections = re.split(r"^## ", text, flags=re.M)
     return {"": head} | {heading: body for heading, _, body in (section.partition("\n") for section in sections)}
@@ -45,7 +45,7 @@ def title_of(page: str) -> str:
 
 
 def with_addresses(text: str) -> str:
-    """The text with its links changed to work from the folder of the skill.
+    """Change the links in a text so that they work from the folder of the skill.
 
     >>> with_addresses("[a](check.md#b), [c](#d), [e](https://f)")
     '[a](../check.md#b), c, [e](https://f)'
@@ -64,7 +64,7 @@ def skill() -> str:
 
 
 def pages() -> Iterator[tuple[str, list[str]]]:
-    """The parts of the site, each with its pages."""
+    """Yield each part of the site with its pages."""
     spec = importlib.util.spec_from_file_location("conf", ROOT / "docs" / "conf.py")
     assert spec and spec.loader
     conf = importlib.util.module_from_spec(spec)
@@ -74,7 +74,7 @@ def pages() -> Iterator[tuple[str, list[str]]]:
 
 
 def first_sentence(page: str) -> str:
-    """The first sentence of the prose of a page, without links and bold type."""
+    """Return the first sentence of a page's prose, without links and bold type."""
     body = re.sub(r"^```.*?^```", "", (ROOT / "docs" / page).read_text(), flags=re.M | re.S)
     prose = next((paragraph for paragraph in body.split("\n\n")[1:] if re.match(r"\s*(?![|>*] |<|#)\S", paragraph)), "")
     text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", " ".join(prose.replace("**", "").split()))

@@ -1,7 +1,7 @@
-"""Write the tables of docs/results/readers-18.md, from the files of the readers, which contain the verdicts.
+"""Write the tables of docs/results/readers-18.md, from the verdicts in the TOML files of the readers.
 
 ``python script/docs/check_page.py [FILE…]`` writes the page. Each FILE is the output of ``inorder lab check READER…
---format json``, for some of the readers. The verdicts in each FILE are first written into the files of the readers.
+--format json``. The verdicts in each FILE are first copied to the TOML files.
 """
 
 import json
@@ -20,7 +20,7 @@ from study_pages import table, with_parts
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "results" / "readers-18.md"
 FOLDERS = (ROOT / "inorder" / "lab" / "check" / "ways", ROOT / "bench" / "readers")
-# Columns of the table, each with the faults that the column shows. The cell of a reader without these faults is empty.
+# Table columns, and the faults that each column shows. The cell is empty for a reader without these faults.
 FAULT_COLUMNS = {"lost": ("lost",), "twice, disorder": ("twice", "disorder"), "stalled": ("stalled",)}
 COPY_HEADS = ("reader", "way", "documented by", "run")
 HEADS = (*COPY_HEADS, *FAULT_COLUMNS, "writers wait")
@@ -28,20 +28,20 @@ LOAD = "random load"
 
 
 def ways() -> list[Way]:
-    """All ways to read: first ways without a project, then ways of other projects, then of inorder, each by name."""
+    """Return all readers: first those without a project, then those of other projects, then those of inorder."""
     all_ways = [way for folder in FOLDERS for way in ways_below(folder).values()]
     return sorted(all_ways, key=lambda way: (bool(way.project) + (way.project == "inorder"), way.name))
 
 
 def text(value: object) -> str:
-    """A value in TOML, which has the same syntax as JSON for strings, numbers and lists."""
+    """Format a value in TOML, which has the same syntax as JSON for strings, numbers and lists."""
     if isinstance(value, dict):
         return f"{{ {', '.join(f'{name} = {text(item)}' for name, item in value.items())} }}"
     return json.dumps(value, ensure_ascii=False)
 
 
 def verdict(record: dict[str, Any], date: str) -> str:
-    """The part of a reader's file with its verdict; ``differing``: the cases in which a copy differs."""
+    """Return the verdict section of a reader's TOML file. ``differing`` lists the cases in which a copy differs."""
     waits, schedules = (sum(case[name] for case in record["cases"]) for name in ("writers_wait", "schedules"))
     values: dict[str, object] = {"date": date, "server": record["server"], "schedules": schedules}
     values |= {"writers_wait": waits} if waits else {}
@@ -74,7 +74,7 @@ def in_words(fault: str, finding: dict[str, Any]) -> str:
 
 
 def link(way: Way) -> str:
-    """A link to the file of a reader. The note in the file says how the reader was run."""
+    """Return a link to a reader's TOML file, whose note says how the reader was run."""
     (file,) = (path for folder in FOLDERS if (path := folder / f"{way.name}.toml").exists())
     return f"[`{way.name}`](../../{file.relative_to(ROOT)})"
 
@@ -90,7 +90,7 @@ def row(way: Way) -> list[str]:
 
 
 def of_case(way: Way, name: str) -> str:
-    """The result of a reader that keeps a copy, in one case."""
+    """Return the result of one case for a reader that keeps a copy of the table."""
     if any(case.name == name and case.apart for case in COPY_CASES) and way.steps == 1:
         return "-"
     return "**differs**" if name in way.verdict.get("differing", ()) else "equal"

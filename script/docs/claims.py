@@ -1,4 +1,4 @@
-"""Claims of the five studies, and the functions that answer them from the figures in docs/results."""
+"""Claims of the five studies, and the functions that check them against the runs in docs/results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from inorder.lab.results.result import Result, Run
 from unpaired import unpaired_ratio
 
 NO_FIGURE = ("–", "a question")
-NEAR = (0.8, 1.25)  # figures whose ratio is in this range do not differ enough to matter
+NEAR = (0.8, 1.25)  # a ratio in this range is too close to 1 to matter
 
 Figure = Callable[[Result], Estimate | None]
 
@@ -25,11 +25,11 @@ class Answer(Enum):
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim: its published figure, the run that measures it, the measured figure, and how to judge it.
+    """A claim of a study, with the run and the figure that check it, and the function that judges this figure.
 
-    ``counted``: the figure is a counter of the server for the same work in each round, and one round is enough.
-    ``as_there``: the figure was measured under the conditions of the study. Only such a figure can show that the claim
-    does not hold.
+    If ``counted`` is true, the figure is a server counter for the same work in each round, and one round is enough. If
+    ``as_there`` is true, the figure was measured under the conditions of the study. Only such a figure can refute the
+    claim.
     """
 
     study: str
@@ -43,11 +43,14 @@ class Claim:
 
     @property
     def has_figure(self) -> bool:
-        """True if the study has a figure or a word for the claim, and not only a question."""
+        """True if the study has published an answer, as a figure or in words."""
         return self.published not in NO_FIGURE
 
     def answer(self, measured: Estimate | None) -> Answer:
-        """The answer of a run: undecided after too few rounds, or if a contradicting run had other conditions."""
+        """Answer the claim from a measured figure.
+
+        The answer is open after too few rounds, or if the figure contradicts the claim under different conditions.
+        """
         if measured is None or (measured.rounds < LEAST_ROUNDS and not self.counted):
             return Answer.OPEN
         if measured.rounds < LEAST_ROUNDS:
@@ -58,7 +61,7 @@ class Claim:
 
 
 def overall(answers: Sequence[Answer]) -> Answer:
-    """The answer of all runs of a claim, without undecided runs.
+    """Return the answer on which all decided runs of a claim agree. If they disagree, the claim holds in part.
 
     >>> overall([Answer.HOLDS, Answer.OPEN]), overall([Answer.HOLDS, Answer.NOT]), overall([])
     (<Answer.HOLDS: 'holds'>, <Answer.IN_PART: 'holds in part'>, <Answer.OPEN: 'not shown here'>)
@@ -73,7 +76,7 @@ def overall(answers: Sequence[Answer]) -> Answer:
 
 
 def near(ratio: Estimate) -> Answer:
-    """The claim holds if the whole interval is within NEAR.
+    """Judge a claim that a ratio is about 1. The claim holds if the whole interval is within NEAR.
 
     >>> near(Estimate(1.0, 0.9, 1.1, 6)), near(Estimate(1.0, 0.7, 1.1, 6)), near(Estimate(3.0, 2.0, 4.0, 6))
     (<Answer.HOLDS: 'holds'>, <Answer.OPEN: 'not shown here'>, <Answer.NOT: 'does not hold'>)
@@ -85,7 +88,7 @@ def near(ratio: Estimate) -> Answer:
 
 
 def close_to(published: float) -> Callable[[Estimate], Answer]:
-    """The claim holds if the ratio of the figure to the published figure is within NEAR: see ``near``.
+    """Return a judge for claims about a value, which passes the ratio to the published value to ``near``.
 
     >>> [close_to(50)(Estimate(0.0, *ends, 6)).name for ends in ((49.0, 51.0), (30.0, 51.0), (1.0, 2.0))]
     ['HOLDS', 'OPEN', 'NOT']
@@ -99,7 +102,7 @@ def close_to(published: float) -> Callable[[Estimate], Answer]:
 
 
 def kept(ratio: Estimate) -> Answer:
-    """The claim holds if no part of the interval is below ``NEAR[0]``, a loss of speed that matters.
+    """Judge a claim that speed is not lost. The claim holds if no part of the interval is below ``NEAR[0]``.
 
     >>> [kept(Estimate(1.0, *ends, 6)).name for ends in ((0.8, 2.0), (0.7, 2.0), (0.5, 0.7))]
     ['HOLDS', 'OPEN', 'NOT']
@@ -111,7 +114,9 @@ def kept(ratio: Estimate) -> Answer:
 
 
 def below(published: float) -> Callable[[Estimate], Answer]:
-    """The claim holds if the interval is below 1 and reaches the published figure, and in part if it does not reach it.
+    """Return a judge for claims that a ratio is as low as published.
+
+    The interval must be below 1. If it does not reach down to the published figure, the claim holds in part.
 
     >>> [below(0.3)(Estimate(0.0, *ends, 6)).name for ends in ((0.2, 0.4), (0.5, 0.6), (0.9, 1.1), (0.5, 1.1))]
     ['HOLDS', 'IN_PART', 'NOT', 'OPEN']
@@ -127,7 +132,9 @@ def below(published: float) -> Callable[[Estimate], Answer]:
 
 
 def above(published: float) -> Callable[[Estimate], Answer]:
-    """The claim holds if the interval is above 1 and reaches the published figure, and in part if it does not reach it.
+    """Return a judge for claims that a ratio is as high as published.
+
+    The interval must be above 1. If it does not reach up to the published figure, the claim holds in part.
 
     >>> [above(3.0)(Estimate(0.0, *ends, 6)).name for ends in ((2.9, 3.1), (1.1, 1.2), (0.9, 1.1), (0.9, 2.0))]
     ['HOLDS', 'IN_PART', 'NOT', 'OPEN']
@@ -171,10 +178,10 @@ def to(step: str, kind: str, base: str, metric: Metric, rows: int | None = None,
 
 
 def between_sizes(kind: str, rows: int, smallest: int, base: str = "bigint") -> Figure:
-    """TPS relative to the TPS of ``base`` with ``rows`` rows, divided by the same ratio with ``smallest`` rows.
+    """Return the figure that compares the TPS of a kind of key with ``rows`` rows to its TPS with ``smallest`` rows.
 
-    The two sizes were measured at different times. Without a base, the TPS themselves are divided, and the result
-    includes differences of the machine between these times.
+    The two sizes are measured at different times. The TPS are therefore first divided by those of ``base``. Without a
+    base, the figure includes changes of the machine's speed between these times.
     """
 
     def figure(result: Result) -> Estimate | None:
@@ -214,7 +221,7 @@ def middle(step: str, kind: str, metric: Metric, rows: int | None = None) -> Fig
 
 
 def to_in_all(step: str, kind: str, base: str, metric: str) -> Figure:
-    """The ratio of a counter to that of another kind, each summed over all rounds, since it may be 0 in a round."""
+    """Return the figure that compares a counter of two kinds, summed over all rounds because it may be 0 in a round."""
 
     def figure(result: Result) -> Estimate | None:
         sums = [sum(result.metric(metric, result.select(step, name))) for name in (kind, base)]
@@ -224,7 +231,7 @@ def to_in_all(step: str, kind: str, base: str, metric: str) -> Figure:
 
 
 def total(step: str, kind: str, metric: str) -> Figure:
-    """A counter summed over all rounds: a value without an interval."""
+    """Return the figure that sums a counter over all rounds. This figure has no interval."""
 
     def figure(result: Result) -> Estimate | None:
         values = result.metric(metric, result.select(step, kind))

@@ -1,4 +1,4 @@
-"""Write the help of every command: as the man page docs/inorder.1, for script/reference, and as a page of the site."""
+"""Convert the help of all commands to the man page docs/inorder.1 and to a page of the site."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from inorder.cli import cli
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "commands.md"  # exists while script/site builds the site
 MAN = ROOT / "docs" / "inorder.1"
-WIDE = 10_000  # lines are broken only by the program that shows the page
+WIDE = 10_000  # no line breaks: the program that displays the page adds them
 HEAD = """# Commands
 
 This is the `--help` of each command. The man page `inorder(1)` of pip and of the Debian package has the same text.
@@ -61,7 +61,7 @@ def paragraphs(command: click.Command) -> list[str]:
 
 
 def options(command: click.Command, context: click.Context) -> list[tuple[str, str]]:
-    """Each option, as typed, and its help with range and default. --help, which all commands have, is left out."""
+    """Return each option except --help, with its help text, range and default value."""
     listed = [
         option
         for option in command.get_params(context)
@@ -85,7 +85,7 @@ def page() -> str:
 
 
 def escaped(text: str) -> str:
-    """Text for Markdown, with its markup escaped.
+    """Escape a string for Markdown.
 
     >>> escaped("a | b_c *")
     'a \\\\| b\\\\_c \\\\*'
@@ -94,19 +94,19 @@ def escaped(text: str) -> str:
 
 
 def roff(text: str) -> str:
-    """Text for a man page.
+    """Escape a string for a man page.
 
     >>> roff(".a --b\\\\c")
     '\\\\&.a \\\\-\\\\-b\\\\ec'
     """
     text = text.replace("\\", "\\e").replace("-", "\\-")
-    text = re.sub(r"([|,])(?=\S)", r"\1\\:", text)  # a line may be broken after these characters
+    text = re.sub(r"([|,])(?=\S)", r"\1\\:", text)  # allow a line break after these characters
     return f"\\&{text}" if text.startswith((".", "'")) else text
 
 
 def manual() -> str:
-    # The text is flush left, because groff warns of long lists of values that it cannot adjust. groff 1.23 reads this
-    # setting from AD, and groff 1.22 from .ad.
+    # The text is left-aligned, because groff warns about long lists of values that it cannot justify. groff 1.23 takes
+    # this setting from AD, and groff 1.22 from .ad.
     lines = ['.TH INORDER 1 "" inorder "User Commands"', ".ds AD l", ".ad l", ".nh", ".SH NAME"]
     lines += [roff("inorder - read, count and measure insert-only tables of PostgreSQL"), ".SH SYNOPSIS"]
     lines += [".B inorder", roff("COMMAND [OPTIONS] [ARGS]..."), ".SH DESCRIPTION"]

@@ -1,4 +1,4 @@
-"""Draw the pictures of README and of docs/like.md, light and dark, from runs in docs/results and from the model.
+"""Draw the pictures of the README and docs/like.md, in light and dark, from the runs in docs/results and the model.
 
 ``python script/docs/results_page.py`` writes them.
 """
@@ -22,15 +22,15 @@ ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
 STYLE = ROOT / "inorder" / "lab" / "report" / "page" / "style.css"
 WIDTH, LEFT, STEP = 760, 170, 34
-LINE = 18  # pixels of a line of the legend
+LINE = 18  # height of a legend line in pixels
 FONT = "font-family: system-ui, sans-serif"
-CHECKPOINT = 300  # seconds
+CHECKPOINT = 300  # seconds between checkpoints
 THROTTLED = "insert-18-iops"
 MEASURED, LEAST_ROWS = ("insert-18", THROTTLED), 1_000_000
 
 
 def colours(theme: str) -> dict[str, str]:
-    """The variables of the page's style sheet in a theme, which is light or dark.
+    """Return the variables of the report's style sheet for the light or dark theme.
 
     >>> colours("light")["text"] != colours("dark")["text"], colours("dark")["kind-v7"]
     (True, 'var(--v7)')
@@ -43,7 +43,7 @@ def colours(theme: str) -> dict[str, str]:
 
 
 def coloured(svg: str, theme: str) -> str:
-    """A drawing with colours in place of variables, because the drawing is shown without the style sheet."""
+    """Replace the variables in a drawing with colours, because the drawing is shown without the style sheet."""
     palette = colours(theme)
     variable = re.compile(r"var\(--([a-z0-9-]+)(?:, (var\([^()]*\)))?\)")
     while variable.search(svg):
@@ -52,7 +52,7 @@ def coloured(svg: str, theme: str) -> str:
 
 
 def with_legend(chart: Chart, theme: str) -> str:
-    """The chart with the legend below."""
+    """Draw a chart with the legend below."""
     height = TOP + HEIGHT + BOTTOM + 8
     legend = ""
     for number, line in enumerate(chart.drawn):
@@ -68,7 +68,7 @@ def with_legend(chart: Chart, theme: str) -> str:
 
 
 def bars_svg(title: str, rows: Sequence[tuple[str, float, str, str]], right: int = 90) -> str:
-    """Bars from zero, each with a label, a value, a text and a colour. ``right``: the space for the texts."""
+    """Draw a bar for each (label, value, text, colour). Each text needs up to ``right`` pixels."""
     longest, height, parts = max(value for _, value, _, _ in rows), STEP * len(rows), []
     for place, (label, value, text, css) in enumerate(rows):
         y, width = STEP * place + 4, (WIDTH - LEFT - right) * value / longest
@@ -91,7 +91,7 @@ def rows_of(result: Result, section: str) -> list[dict[str, Any]]:
 
 
 def inserts(results: Mapping[str, Result]) -> Chart:
-    """Inserts per second by number of rows, a line for each kind of key."""
+    """Return a chart of inserts per second by table size, with a line for each kind of key."""
     result = results[THROTTLED]
     sizes = sorted({run.rows for run in result.select(INSERT)})
     rows = {size: rows_of(result, f"rows_{size}") for size in sizes}
@@ -104,7 +104,7 @@ def inserts(results: Mapping[str, Result]) -> Chart:
 
 
 def lost(result: Result) -> str:
-    """Lost rows, and the longest wait, of each kind of reader. The last two kinds lose no rows."""
+    """Draw the number of rows that each kind of reader lost, labelled with its longest wait."""
     rows = []
     for reader in rows_of(result, "round_1"):
         says = f"{reader['lost']:,} lost; longest wait {reader['longest_wait_ms']:,.0f} ms"
@@ -113,7 +113,7 @@ def lost(result: Result) -> str:
 
 
 def wal_factor(rows: float, between: float) -> float:
-    """WAL of random keys relative to version 7, with a number of rows between two checkpoints.
+    """Predict the WAL of random keys relative to version 7, if ``between`` rows are inserted between checkpoints.
 
     >>> [round(wal_factor(1e7, between), 1) for between in (1e4, 1e5, 1e6)]
     [29.4, 14.7, 2.7]
@@ -123,9 +123,10 @@ def wal_factor(rows: float, between: float) -> float:
 
 
 def wal(results: Mapping[str, Result]) -> Chart:
-    """The WAL of random keys relative to version 7, by the rows between two checkpoints in percent of the table.
+    """Return a chart of the WAL of random keys relative to version 7, as predicted and as measured.
 
-    The size of the table hardly matters.
+    The x axis is the number of rows inserted between checkpoints, in percent of the table. The size of the table itself
+    hardly matters.
     """
     shares = [10 ** (power / 20) for power in range(-20, 41)]
     model = tuple((share, wal_factor(1e7, share / 100 * 1e7)) for share in shares)
@@ -143,7 +144,7 @@ def wal(results: Mapping[str, Result]) -> Chart:
     return Chart("WAL of random keys", axis, Axis("times the WAL of version 7", logarithmic=True), lines)
 
 
-# For each picture: the run, and the function that draws the picture from the run.
+# Each picture has a run, and a function that draws the picture from this run.
 PICTURES = {"lost": ("reader-18", lost)}
 CHARTS = {"inserts": inserts, "wal": wal}
 

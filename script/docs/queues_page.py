@@ -1,8 +1,8 @@
-"""Write the tables and pictures of docs/results/queues-18.md, from a run of the harness whose adapter is bench/harness.
+"""Write the tables and pictures of docs/results/queues-18.md, from a run of the harness for which bench/harness exists.
 
-``PYTHONPATH=test:test/python python script/docs/queues_page.py [DIR]`` writes them. A run in DIR is stored first.
-DIR contains, for each system, results/NAME/RUN, which the harness writes, and loads-NAME.csv, whose lines have a time,
-the load of the machine, and the CPU seconds of the server up to that time.
+``PYTHONPATH=test:test/python python script/docs/queues_page.py [DIR]`` writes them. With DIR, the run in this folder is
+stored first. For each system, the folder contains the output of the harness, results/NAME/RUN, and loads-NAME.csv. Each
+line of loads-NAME.csv has a time, the load average of the machine, and the CPU seconds that the server has used so far.
 """
 
 import csv
@@ -40,8 +40,8 @@ CURVES = {
 SUMS = {"n_dead_tup": "dead", "total_relation_size_mb": "size"}  # summed over the tables of a system
 DRAWN = ("completion_rate", "claim_p50_ms", "cpu", "dead")
 HELD = "idle-in-tx"
-LAST = 12  # samples at the end of a phase: a minute
-Systems = Mapping[str, Any]  # the kept data of each system
+LAST = 12  # number of samples in the last minute of a phase
+Systems = Mapping[str, Any]  # system -> stored data
 
 
 def keep(folder: Path) -> None:
@@ -62,7 +62,7 @@ def keep(folder: Path) -> None:
 
 
 def phases_of(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, float, float]]:
-    """The kind, the beginning and the end of each phase."""
+    """Return the kind, start and end of each phase."""
     by_phase: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
         by_phase[row["phase_label"], row["phase_type"]].append(float(row["elapsed_s"]))
@@ -70,7 +70,7 @@ def phases_of(rows: Sequence[Mapping[str, str]]) -> list[tuple[str, float, float
 
 
 def samples(rows: Iterable[Mapping[str, str]]) -> dict[str, list[tuple[float, float]]]:
-    """The samples of the adapter, and the samples of tables, summed over the tables."""
+    """Return the samples of the adapter, and those of the tables, summed over all tables."""
     curves: dict[str, dict[float, float]] = defaultdict(lambda: defaultdict(float))
     for row in rows:
         curve = SUMS.get(row["metric"], row["metric"])
@@ -84,7 +84,7 @@ def samples(rows: Iterable[Mapping[str, str]]) -> dict[str, list[tuple[float, fl
 def machine(
     rows: Sequence[Mapping[str, str]], loads: Sequence[tuple[float, float, float]]
 ) -> dict[str, list[tuple[float, float]]]:
-    """The load of the machine, and the share of a core that the server used, by second of the run."""
+    """Return the load average of the machine, and the server's CPU usage in percent of a core, by second of the run."""
     duration = float(rows[-1]["elapsed_s"])
     start = datetime.fromisoformat(rows[-1]["sampled_at"]).timestamp() - duration
     curves: dict[str, list[tuple[float, float]]] = {"load": [], "cpu": []}
@@ -105,7 +105,7 @@ def between(points: Sequence[Sequence[float]], begins: float, ends: float) -> li
 
 
 def phases(run: Systems) -> Iterator[list[str]]:
-    """A line for each phase of each system. A cell has the median of the phase → the median of its last minute."""
+    """Yield a row for each phase of each system. Cells show the median of the phase → that of its last minute."""
     for name, system in run.items():
         for kind, begins, ends in system["phases"]:
             if kind == "warmup":
@@ -139,7 +139,7 @@ def parts(run: Systems) -> dict[str, str]:
 
 
 def chart(curve: str, run: Systems) -> Chart:
-    """A chart with a line for each system, over the minutes of its run."""
+    """Return a chart with a line for each system, by minutes since the start of its run."""
     lines = [
         Line(name, tuple((at / MINUTE, value) for at, value in means(system["samples"][curve])), f"series-{number}")
         for number, (name, system) in enumerate(run.items(), 1)
@@ -151,7 +151,7 @@ def chart(curve: str, run: Systems) -> Chart:
 
 
 def means(points: Sequence[Sequence[float]], seconds: float = 15) -> Iterator[tuple[float, float]]:
-    """The middle of each interval of ``seconds`` seconds, and the median of its values."""
+    """Yield the midpoint of each interval of this many seconds, with the median of its values."""
     places = sorted({at // seconds for at, _ in points})
     for place, after in pairwise([*places, float("inf")]):
         values = [value for at, value in points if place <= at / seconds < min(after, place + 1)]

@@ -1,4 +1,4 @@
-"""Compare docs/reference.md, a page written by hand, with the catalog. ``script/reference`` rewrites its signatures."""
+"""Compare the handwritten docs/reference.md with the catalog, and update its signatures. Run by script/reference."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from sources import ROOT
 FILE = ROOT / "docs" / "reference.md"
 INNER = ("Internal", "implementation of", "planner support", "I/O", "less-equal-greater", "sort support",
          "skip support", "smaller of two", "larger of two", "hash", "BRIN")  # fmt: skip
-# Casts in defaults, such as '10'::integer and NULL::text, which the page does not show.
+# The page omits casts in default values, such as '10'::integer and NULL::text.
 CAST = re.compile(r"(?<=')::[a-z ]+|(?<=NULL)::[a-z ]+")
 OBJECTS = """
 SELECT format('%s`%s`', CASE WHEN t.oid IS NOT NULL THEN 'type ' WHEN c.oid IS NOT NULL THEN 'view ' ELSE '' END,
@@ -42,7 +42,7 @@ SELECT concat('`', attname, '`'), format_type(atttypid, atttypmod), col_descript
 FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped ORDER BY attnum
 """
 SIGNATURE = re.compile(r"^### (`\w+`)\n\n`.*`$", re.M)
-# A row of a table: the described object, the type (not in rows of operators), and the text.
+# A table row has an object, its type (absent for operators), and the description.
 ROW = re.compile(r"^\| (`[^`]+`) \| (?:(.*?) \| )?(.*?) ?\|$", re.M)
 
 Row = tuple[str, str, str]
@@ -50,7 +50,7 @@ Entry = tuple[str, str, list[Row]]  # signature, comment, columns
 
 
 def is_for_users(comment: str | None) -> bool:
-    """True if users call the object themselves.
+    """Return True if the comment is that of an object for users.
 
     >>> is_for_users("implementation of <~ operator"), is_for_users("A new key.")
     (False, True)
@@ -64,7 +64,7 @@ def rows(connection: Connection, query: str, *parameters: object) -> list[Row]:
 
 
 def entries(connection: Connection) -> dict[str, list[Entry]]:
-    """The objects that users call, by heading. Functions of the same name are in the order of their arguments."""
+    """Return the objects for users by heading. Functions with the same name are sorted by their arguments."""
     connection.execute("SET search_path = public, pg_catalog")
     by_heading: dict[str, list[Entry]] = {}
     for heading, signature, comment, relation in connection.execute(OBJECTS).fetchall():
@@ -75,7 +75,7 @@ def entries(connection: Connection) -> dict[str, list[Entry]]:
 
 
 def with_signatures(connection: Connection, page: str) -> str:
-    """The page with the signatures of the catalog."""
+    """Replace the signatures on the page with those in the catalog."""
     signatures = {heading: [entry[0] for entry in group] for heading, group in entries(connection).items()}
 
     def rewritten(section: re.Match[str]) -> str:
@@ -86,7 +86,7 @@ def with_signatures(connection: Connection, page: str) -> str:
 
 
 def sections(page: str) -> list[tuple[str, str]]:
-    """The headings of objects, each with the text below it.
+    """Return the heading of each object, with the text below it.
 
     >>> sections("# A\\n\\n### `b`\\n\\nOne.\\n\\n## C\\n\\n### type `d`\\n\\nTwo.\\n")
     [('`b`', 'One.\\n\\n'), ('type `d`', 'Two.\\n')]
@@ -95,14 +95,14 @@ def sections(page: str) -> list[tuple[str, str]]:
 
 
 def agrees(body: str, entry: Entry) -> bool:
-    """True if a section begins with signature and comment, and its tables with the columns and their comments."""
+    """Return True if a section begins with the signature and comment of an object, and lists its columns."""
     signature, comment, columns = entry
     begins = f"{' '.join(body.split())} ".startswith(f"{signature} {comment} ".lstrip())
     return begins and (not columns or rows_agree(ROW.findall(body), columns))
 
 
 def rows_agree(written: list[Row], described: list[Row]) -> bool:
-    """True if each row begins with the comment; further sentences may follow.
+    """Return True if the rows list the same columns, and each begins with the comment. More sentences may follow.
 
     >>> rows_agree([("a", "int", "its size. Never 0")], [("a", "int", "its size")])
     True
@@ -113,7 +113,7 @@ def rows_agree(written: list[Row], described: list[Row]) -> bool:
 
 
 def faults(connection: Connection, page: str) -> Iterator[str]:
-    """The faults of the page: missing objects, texts that differ from comments, objects that do not exist."""
+    """Yield a message for each object that is missing on the page, described differently, or not in the catalog."""
     described = entries(connection)
     for heading, body in sections(page):
         group = described.get(heading)
@@ -128,7 +128,7 @@ def faults(connection: Connection, page: str) -> Iterator[str]:
 
 
 def main() -> None:
-    """Rewrite the signatures of the page, from a throw-away server, and print its faults."""
+    """Update the signatures on the page from a throw-away server, and print the remaining differences."""
     with Cluster(find_installation()) as running:
         running.start({"fsync": "off"})
         with connect(running.dsn) as connection:

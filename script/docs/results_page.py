@@ -1,6 +1,6 @@
-"""Write docs/results/README.md, the pages of studies and of some runs, and the pictures of README.
+"""Write docs/results/README.md, the pages of the studies and of some runs, and the pictures of the README.
 
-``python script/docs/results_page.py`` reads the runs in docs/results.
+``python script/docs/results_page.py`` writes them from the runs in docs/results.
 """
 
 import re
@@ -32,7 +32,7 @@ ENDING = ".jsonl.gz"
 NAME = re.compile(rf"(?P<run>.+?)-(?P<place>{'|'.join(sorted(PLACES, key=len, reverse=True))}){re.escape(ENDING)}")
 MODEL_RUN = "insert-18"  # the run whose largest table is compared with the model
 
-ENDED_EARLY = ", ended early"  # for a run that was interrupted
+ENDED_EARLY = ", ended early"  # added to the method of an interrupted run
 
 
 def read_results() -> dict[str, Result]:
@@ -40,7 +40,7 @@ def read_results() -> dict[str, Result]:
 
 
 def model_part(results: Results) -> Iterator[str]:
-    """The table that compares the model with the largest measured table."""
+    """Yield the table that compares the model with the largest measured table."""
     result = results[MODEL_RUN]
     largest = max(result.plan["rows"])
     yield as_markdown([section for section in report_of(result).sections(result) if section.name == f"model_{largest}"])
@@ -53,7 +53,7 @@ def inserts_text(result: Result, rows: int) -> str:
 
 
 def command(result: Result) -> str:
-    """The command of a run, with every option that differs from the usual run."""
+    """Return the command line of a run, with each option that differs from its default."""
     kind: type[Experiment[Any]] = all_experiments()[result.experiment]
     plan, usual = kind.plan_in(result), kind.Plan()
     options = [
@@ -65,7 +65,7 @@ def command(result: Result) -> str:
 
 
 def runs_part(results: Results) -> Iterator[str]:
-    """The runs, each with its command, and with a link to its report if other pages cite the run."""
+    """Yield the list of runs with their commands. Runs that other pages cite link to their reports."""
     rows = [
         [run_link(name), f"`{command(result).removeprefix('inorder lab run ')}`",
          result.method + ("" if result.complete else ENDED_EARLY), load_range(result), DISTURBED.get(name, "")]
@@ -94,7 +94,7 @@ def machine_text(results: Results) -> str:
 
 
 def summary(results: Results) -> str:
-    """The number of claims by study and answer. Claims without a figure of the study are counted separately."""
+    """Return a table with the number of claims by study and answer. Our own claims are counted separately."""
     rows = []
     for study, group in groupby(CLAIMS, key=lambda claim: claim.study):
         claims = list(group)

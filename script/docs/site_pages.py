@@ -1,4 +1,4 @@
-"""Write the docs as a site, configured by docs/conf.py. ``script/site`` writes it into build/site."""
+"""Build the docs as a site, as configured in docs/conf.py. ``script/site`` builds it in build/site."""
 
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ FIRST = "README.html"
 
 
 def build(site: Path, source: Path = ROOT) -> str:
-    """Write all pages. Returns the error messages, or an empty text."""
+    """Write all pages. Return the error messages, or an empty string."""
     shutil.rmtree(site, ignore_errors=True)
     command = [sys.executable, "-m", "sphinx", "-q", "-E", "-W", "--keep-going", "-c", str(source / "docs")]
     if source == ROOT:

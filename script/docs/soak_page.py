@@ -1,7 +1,7 @@
-"""Write the tables and pictures of docs/results/soak.md, from the kept samples of script/stress --for.
+"""Write the tables and pictures of docs/results/soak.md, from the stored samples of script/stress --for.
 
-``PYTHONPATH=test:test/python python script/docs/soak_page.py [DIR]`` writes them. The soak in the folder DIR is first
-added to the stored soaks, as the medians of the samples of each minute.
+``PYTHONPATH=test:test/python python script/docs/soak_page.py [DIR]`` writes them. With DIR, the soak in this folder is
+first added to the stored soaks, with the medians of each minute as its samples.
 """
 
 import gzip
@@ -24,7 +24,7 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 PAGE, KEPT = RESULTS / "soak.md", RESULTS / "soak.json.gz"
 DRAWN = ("delay", "pages", "state", "cpu", "memory")
 MINUTE = 60
-Soak = dict[str, Any]  # the content of soak.json, and its samples
+Soak = dict[str, Any]  # the diary of a soak, and its samples
 
 
 def keep(folder: Path) -> None:
@@ -35,7 +35,7 @@ def keep(folder: Path) -> None:
 
 
 def by_minute(samples: Sequence[Sample]) -> Iterator[Sample]:
-    """The medians of each minute. A minute in which a piece or an act ends is divided there."""
+    """Yield the medians of each minute. If a piece or an act ends within a minute, each part has its own medians."""
     for (minute, piece, act), group in groupby(
         samples, lambda sample: (sample["at"] // MINUTE, sample["piece"], sample["act"])
     ):
@@ -60,7 +60,7 @@ def began(soak: Soak) -> str:
 
 
 def longest() -> Sequence[Sample]:
-    """The samples of the longest soak, which the pictures show."""
+    """Return the samples of the longest soak, for the pictures."""
     samples: Sequence[Sample] = max(kept(), key=lambda soak: soak["seconds"])["samples"]
     return samples
 
@@ -111,7 +111,7 @@ def parts(soaks: Sequence[Soak]) -> dict[str, str]:
 
 
 def curves(soaks: Sequence[Soak]) -> str:
-    """A table with the values of each curve over time, in each soak."""
+    """Return a table that shows how each curve develops during each soak."""
     by_line = [{(trend.curve, trend.line): trend for trend in trends(soak["samples"])} for soak in soaks]
     rows = []
     for curve, line in dict.fromkeys(key for soak_trends in by_line for key in soak_trends):

@@ -1,7 +1,7 @@
-"""Run experiments at the size of the studies: list the runs, or run those that fit into the time and on the disk.
+"""List the runs that repeat the studies at full size, or run as many as the given time and the disk allow.
 
-This is the program of script/studies. Each run is an `inorder lab run` into a file in build/studies; an interrupted run
-is resumed.
+script/studies runs this program. Each run is an `inorder lab run` that writes to a file in build/studies. Interrupted
+runs are resumed.
 """
 
 import argparse
@@ -29,8 +29,8 @@ RUNS = Path(__file__).with_name("studies.toml")
 UNFINISHED = ROOT / "build" / "studies"
 FINISHED = ROOT / "docs" / "results"
 TOOL = ROOT / ".venv" / "bin" / "inorder"
-SPARE_GIGABYTES = 5  # space to leave on the disk
-ENDING_SECONDS = 120  # time for the laboratory to stop and remove its server
+SPARE_GIGABYTES = 5  # disk space to leave free
+ENDING_SECONDS = 120  # time for the lab to stop and remove its server
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def runs(path: Path = RUNS) -> list[Studied]:
 
 
 def is_done(run: Studied) -> bool:
-    """True if the kept result has the plan of this command, regardless of the number of processors."""
+    """Return True if a stored result has the plan of this command, apart from the number of processors."""
     name, *options = run.command.split()
     kind = all_experiments()[name]
     values = experiment_command(kind, print).make_context(name, options).params
@@ -83,7 +83,7 @@ def is_begun(run: Studied) -> bool:
 
 
 def next_run(remaining: Iterable[Studied], room: Room) -> Studied | None:
-    """The first interrupted run, regardless of its time; otherwise the first run that fits.
+    """Return the next run that fits on the disk: an interrupted run, or else the first run that fits into the time.
 
     >>> long, short = (Studied(name, "P1", "", minutes, 1, "") for name, minutes in (("long", 90), ("short", 10)))
     >>> next_run([long, short], Room(60, 100)).name, next_run([long, short], Room(5, 100))
@@ -99,7 +99,7 @@ def room_until(end: float) -> Room:
 
 
 def measure(run: Studied, seconds: float) -> bool:
-    """Begin or resume a run. Returns False if the time is over, or if the laboratory reported an error."""
+    """Start or resume a run. Return False if the time runs out or the run fails."""
     UNFINISHED.mkdir(parents=True, exist_ok=True)
     command = ["lab", "resume", str(run.file)]
     if not is_begun(run):
@@ -118,7 +118,7 @@ def measure(run: Studied, seconds: float) -> bool:
 
 
 def server_of(run: Studied) -> dict[str, str]:
-    """The environment that selects the server of the laboratory, by the major version in the name of the run."""
+    """Return the environment that selects the server. The name of the run contains its major version."""
     server = embedded_installation()
     if server is None or f"-{server.major}" not in run.name:
         raise SystemExit(f"{run.name}: the embedded server is missing; run script/bootstrap --test --embedded")
@@ -166,7 +166,7 @@ def main() -> int:
 
 
 def run_all(chosen: list[Studied], end: float, again: bool) -> int:
-    """Measure the remaining runs until the time is over; returns 1 if the laboratory reported an error."""
+    """Measure the remaining runs until the time runs out. Return 1 if a run fails, and 0 otherwise."""
     remaining = [run for run in chosen if again or is_begun(run) or not is_done(run)]
     while (run := next_run(remaining, room_until(end))) is not None:
         remaining.remove(run)

@@ -1,4 +1,4 @@
-"""The claims of studies P1 to P5 that docs/results/p1.md to p5.md answer."""
+"""Claims of the studies P1 to P5, which docs/results/p1.md to p5.md answer."""
 
 from inorder.lab.analysis.figures import per
 from inorder.lab.experiments.insert.summary import hit_percent
@@ -29,14 +29,14 @@ from claims import (
 
 SMALL, MEDIUM, LARGE, HUGE = 1_000, 1_000_000, 10_000_000, 100_000_000
 P1_LOADED, P1_BUILT = 50_000_000, 3_000_000
-P3_MEDIUM, P3_LARGE = 500_000, 4_000_000  # sizes in the run with a page cache: only the first fits into it
+P3_MEDIUM, P3_LARGE = 500_000, 4_000_000  # only a table of the first size fits into the page cache of the run p3
 WAL = per_insert("wal_bytes")
 RECORDS = per("wal_records", "written")
 WAL_PER_TX = per("wal_bytes", "transactions")
 
 
 def many_tables(form: str, rows: int) -> Figure:
-    """Rows a second of one session that writes into 512 tables, relative to two tables."""
+    """Return the figure that compares one session writing to 512 tables with one writing to two, in rows a second."""
     return to("tables@512", form, form, "rows_per_second", rows, "tables@2")
 
 

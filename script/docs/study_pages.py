@@ -1,4 +1,4 @@
-"""Write docs/results/p1.md to p5.md: claims and figures of each study, and measured figures."""
+"""Generate docs/results/p1.md to p5.md: the claims and figures of each study, next to our own figures."""
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,12 +19,12 @@ from study_claims import CLAIMS
 from study_tables import MISSING, distinct, lines, main_tables, place, run_of, size_text, size_words
 
 PLACES = {"18": "PostgreSQL 18", "15": "PostgreSQL 15", "18-iops": "18, throttled"}
-# Runs that have a page of their own, because other pages cite them. Figures of other runs are on the pages of studies.
+# Runs that have their own page, because other pages cite them. Other runs appear only on the pages of the studies.
 WITH_PAGE = {
     "feed-18", "generators-18", "insert-18-iops", "lookup-18", "mixed-18", "nodes-18", "reader-18", "uuid-v1-2m-18",
     "uuidv7-18", "uuidv7-bulk-18", "waves-18", "writers-18",
 }  # fmt: skip
-DISTURBED = {  # runs whose times are not used, with the reason
+DISTURBED = {  # run -> the reason why its times are not used
     "uuid-v1-20m-18": "One round on a busy machine: version 7 took 0.39 to 0.70 of the time of uuid_v1 in all eight "
     "steps, with equal WAL, pages and reads. The times of this run show nothing; the counters are exact."
 }
@@ -32,7 +32,7 @@ NOTED = {
     Answer.IN_PART: ": in part",
     Answer.NOT: ": does not hold",
     Answer.OPEN: ": undecided",
-}  # shown after the figure of a run
+}  # added to the figure of a run
 PARTS: dict[str, list[list[str]]] = tomllib.loads(
     Path(__file__).with_name("study_parts.toml").read_text(encoding="utf-8")
 )
@@ -44,18 +44,18 @@ LABELS: dict[str, Callable[[str, str], str]] = {
     "writers": writers.words_of,
 }
 
-Results = Mapping[str, Result]  # name of the file, without its suffix -> result
+Results = Mapping[str, Result]  # file name without suffix -> result
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table without the columns that are empty in all rows."""
+    """Return a Markdown table, without columns that are empty in all rows."""
     places = [place for place in range(len(heads)) if any(row[place] for row in rows)]
     lines = [[line[place] for place in places] for line in (heads, ["---"] * len(heads), *rows)]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def with_parts(page: str, parts: Mapping[str, str]) -> str:
-    """A page with new generated parts. Each part is between <!-- NAME --> and <!-- /NAME -->."""
+    """Replace the generated parts of a page. Each part is between <!-- NAME --> and <!-- /NAME -->."""
     for name, content in parts.items():
         begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
         before, _, following = page.partition(begin)
@@ -66,7 +66,7 @@ def with_parts(page: str, parts: Mapping[str, str]) -> str:
 
 
 def with_interval(figure: Estimate) -> str:
-    """A figure with its interval, or with the number of measurements if there are too few.
+    """Format a figure with its interval, or with the number of rounds if there are too few.
 
     >>> with_interval(Estimate(0.5, 0.4, 0.6, 6)), with_interval(Estimate(1234.0, 1000.0, 1300.0, 3))
     ('0.50 [0.40–0.60]', '1,234, 3 rounds')
@@ -102,7 +102,7 @@ def claim_row(claim: Claim, results: Results) -> list[str]:
 
 
 def linked(run: str, results: Results) -> str:
-    """The name of a run on the newest server, with a link if the run has a page."""
+    """Return the name of a run on the newest server, as a link if the run has a page."""
     places = [place for place in PLACES if f"{run}-{place}" in results]
     return run_link(f"{run}-{places[0]}") if places else f"`{run}`"
 
@@ -112,7 +112,7 @@ def run_link(name: str) -> str:
 
 
 def folded(title: str, *parts: str) -> Iterator[str]:
-    """A title and details that are hidden until the reader opens them."""
+    """Yield a title, followed by details that are collapsed at first."""
     yield from (f"<details>\n<summary>{title}</summary>", *parts, "</details>")
 
 
@@ -129,7 +129,7 @@ def claims_part(study: str, results: Results) -> Iterator[str]:
 def published_rows(
     results: Results, study_table: Mapping[str, Any]
 ) -> dict[str, dict[tuple[str, ...], dict[str, Any]]]:
-    """The figures of each kept run for a table of a study, by run, then by label, rows and detail."""
+    """Return our figures for a table of a study, first by run, then by label, number of rows and detail."""
     by_run: dict[str, dict[tuple[str, ...], dict[str, Any]]] = {}
     for name, result in results.items():
         used = result.experiment == study_table["experiment"] and name not in DISTURBED
@@ -148,19 +148,19 @@ def named_rows(section: Section) -> list[dict[str, Any]]:
 
 
 def there(cell: Published) -> str:
-    """A published figure, with its ratio to the base of its table."""
+    """Format a published figure, with its ratio to the base of its table."""
     value = shown(cell.value)
     ratio = cell.ratio if cell.unit != RATIO else None
     return f"{value} ({ratio:,.2f})" if isinstance(ratio, int | float) else value
 
 
 def marked(cell: Published) -> str:
-    """A published figure, marked if the study does not print it."""
+    """Format a published figure. If the study does not print it, add how it was obtained."""
     return there(cell) if cell.how == "printed" else f"{there(cell)}, {cell.how}"
 
 
 def here(row: Mapping[str, Any], rows: int | str) -> str:
-    """A measured figure with its ratio, and the rows of the table if their number differs from the study's."""
+    """Format a measured figure with its ratio, and with the size of our table if it differs from the study's."""
     value, ratio = row.get("here"), row.get("ratio here")
     paired = interval_text(ratio) if isinstance(ratio, Estimate) else ""
     differs = isinstance(rows, int) and rows and row.get("rows here") not in (None, rows)
@@ -169,7 +169,7 @@ def here(row: Mapping[str, Any], rows: int | str) -> str:
 
 
 def main_part(study: str, results: Results) -> Iterator[str]:
-    """The main tables of a study, with the study's rows and columns. Our figure is below each published figure."""
+    """Yield the main tables of a study, with our figure below each published figure."""
     yield "## Published figures, and **ours** below"
     missing = False
     for study_table in main_tables(study):
@@ -194,15 +194,15 @@ def main_part(study: str, results: Results) -> Iterator[str]:
 
 
 def link_with_size(run: str, cell: Published, row: Mapping[str, Any]) -> str:
-    """A link to a run, with the size of our table if the study does not give the size of its table."""
+    """Return a link to a run, with the size of our table if the study does not state the size of its own."""
     has_size = cell.rows == "" and row.get("rows here")
     return f"{run_link(run)}, {size_words(row['rows here'])}" if has_size else run_link(run)
 
 
 def figures_part(study: str, results: Results) -> Iterator[str]:
-    """The published figures of a study next to the measured ones, in a table for each experiment.
+    """Yield a table for each experiment, with the study's figures next to ours.
 
-    A figure with values for several sizes is one line.
+    A figure with values for several table sizes takes one row.
     """
     for experiment, group in groupby(STUDIES[study]["tables"], key=lambda study_table: study_table["experiment"]):
         tables = list(group)
@@ -225,7 +225,7 @@ def figures_part(study: str, results: Results) -> Iterator[str]:
 
 
 def by_size(cells: Sequence[Published]) -> list[list[Published]]:
-    """Cells of a figure, grouped if all have different table sizes, otherwise separate."""
+    """Group the cells of a figure if all have different table sizes; otherwise, return each cell by itself."""
     sizes = [cell.rows for cell in cells]
     return [list(cells)] if len(set(sizes)) == len(sizes) else [[cell] for cell in cells]
 

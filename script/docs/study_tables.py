@@ -1,4 +1,4 @@
-"""The main tables of each study, with the study's rows and columns: published figures, and ours below."""
+"""Main tables of each study, with the same rows and columns as in the study, and our figures below its own."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from inorder.lab.report.published import STUDIES, Published, cells_of, shown
 from inorder.lab.results.result import Result
 
-# The tables that the text of a study discusses: their experiment and their name.
+# Experiment and name of each table that the text of a study discusses.
 MAIN = {
     "P1": ("insert keys",),
     "P2": ("sequence select", "sequence insert"),
@@ -23,7 +23,7 @@ def main_tables(study: str) -> list[Mapping[str, Any]]:
 
 
 def place(label: str, rows: int | str, size: str) -> tuple[str, str]:
-    """The row and the column of a figure. The column is the number of rows or, without it, the number of clients.
+    """Return the row and the column for a figure. The column is the table size or, without one, the number of clients.
 
     >>> place("random", 1_000_000, "1 M"), place("select 1, 10 clients", "", ""), place("COPY TO, uuid v1", "", "")
     (('random', '1 M'), ('select 1', '10 clients'), ('COPY TO, uuid v1', ''))
@@ -34,7 +34,7 @@ def place(label: str, rows: int | str, size: str) -> tuple[str, str]:
 
 
 def fullest(runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]) -> str:
-    """The run with the most figures of a table; among several, the newest server decides, then the number of rows."""
+    """Return the run that has the most figures for a table. Prefer the newest server, then the largest table."""
 
     def rank(name: str) -> tuple[int, int, int]:
         filled = sum(row.get("here") is not None or row.get("ratio here") is not None for row in runs[name].values())
@@ -44,14 +44,14 @@ def fullest(runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]
 
 
 def run_of(label: str, runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]) -> str:
-    """The run that a row of the main table shows: the fullest run, or the fullest run that has the row."""
+    """Return the run for a row of the main table: the fullest run, or else the fullest run that has this row."""
     having = {name: rows for name, rows in runs.items() if any(key[0] == label for key in rows)}
     main = fullest(runs, results)
     return main if main in having else fullest(having, results)
 
 
 def crossed(cells: Sequence[tuple[str, str, str]]) -> list[list[str]]:
-    """Rows of a table, the heads first, from (row, column, text). Rows and columns keep the order of first appearance.
+    """Arrange cells, given as (row, column, text), as the rows of a table, in the order in which they appear first.
 
     >>> crossed([("a", "0", "1"), ("a", "1 M", "2"), ("b", "1 M", "3")])
     [['', '0', '1 M'], ['a', '1', '2'], ['b', '', '3']]
@@ -63,7 +63,7 @@ def crossed(cells: Sequence[tuple[str, str, str]]) -> list[list[str]]:
 
 
 def lines(title: str, cells: Sequence[tuple[str, str, str, str]]) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of a table of (row, column, published, ours), without rows that have no figure of ours.
+    """Return the heads and rows of a table from (row, column, published, ours). Rows without our figures are omitted.
 
     >>> lines("TPS", [("a", "0", "1", "7"), ("a", "1 M", "2", ""), ("b", "0", "3", "")])
     (['TPS', '0', '1 M'], [['a', '1<br>**7**', '2<br>**–**']])
@@ -83,7 +83,7 @@ def lines(title: str, cells: Sequence[tuple[str, str, str, str]]) -> tuple[list[
 
 
 def distinct(study: str, table: Mapping[str, Any]) -> Iterator[Published]:
-    """The first figure for each step, kind and size. Further figures have a remark, such as the statement."""
+    """Yield the first figure for each step, kind and size. Further figures have a remark, such as the statement."""
     places = set()
     for cell in cells_of(study, table):
         if (cell.step, cell.kind, cell.rows) not in places:
@@ -92,7 +92,7 @@ def distinct(study: str, table: Mapping[str, Any]) -> Iterator[Published]:
 
 
 def size_text(rows: int | str) -> str:
-    """A number of rows, with M for millions; other text is not changed.
+    """Format a number of rows, with M for whole millions. Return strings unchanged.
 
     >>> size_text(50_000_000), size_text(600), size_text("small")
     ('50 M', '600', 'small')
@@ -102,7 +102,7 @@ def size_text(rows: int | str) -> str:
 
 
 def size_words(rows: int | str) -> str:
-    """The number of rows as the head of a column.
+    """Format a number of rows as a column head.
 
     >>> size_words(50_000_000), size_words(1), size_words("small"), size_words(0)
     ('50 M rows', '1 row', 'small', '0 rows')
