@@ -114,7 +114,7 @@ def checked() -> list[Checked]:
 
 
 def test_junit_has_a_test_for_each_case() -> None:
-    """A test fails only because of a fault of --fail-on. Characters that XML does not allow are escaped."""
+    """A test fails only if it has a fault that --fail-on names. Characters that XML does not allow are escaped."""
     (suite,) = ElementTree.fromstring(as_junit(checked(), FATAL))
     results = {test.get("name"): [child.tag for child in test] for test in suite}
     assert results == {"overlap": ["failure"], "long": [], "prepared": ["skipped"], "random load": []}

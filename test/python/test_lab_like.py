@@ -259,8 +259,8 @@ BEGIN
 END $$;
 """
 COLUMNS = "(id uuid, n int, PRIMARY KEY (id, n))"
-# For each table, the table on which the owner creates an index. The planner evaluates this index even for a query that
-# only counts rows.
+# For each table, the table on which the owner creates an index. The planner evaluates the expression of this index
+# even for a query that only counts rows.
 TRAPPED = {
     "public.plain": (
         f"CREATE TABLE public.plain {COLUMNS}; ALTER TABLE public.plain OWNER TO shop_other",

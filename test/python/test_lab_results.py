@@ -29,7 +29,7 @@ DOCS = RESULTS.parent
 FILES = sorted(RESULTS.glob(f"*{ENDING}"))
 RESULT = read_results()
 OTHER = {"generators", "noise", "uuidv7", "uuidv7-bulk", "waves"}  # runs that are not part of a study
-MOST_EACH, MOST = 10**6, 4 * 10**6  # the most bytes of a file, and of all files
+MOST_EACH, MOST = 10**6, 4 * 10**6  # maximum size in bytes of a file, and of all files
 MACHINE = {"cpu", "cores", "memory_bytes", "kernel", "filesystem", "commit"}
 SCALED = (("apply", 0), ("read", 1))  # a sum over rows, and a copy of rows
 PRIVATE = re.compile(r"(^|[\s'\"=:(])(/[\w.-]|~)|@|://")
@@ -86,7 +86,7 @@ def test_a_row_of_the_main_table_shows_the_fullest_run_that_has_it() -> None:
 
 
 def test_each_missing_figure_has_a_run_in_studies() -> None:
-    """If figures are missing, the page of the study says that script/studies lists the runs for these figures."""
+    """The page of a study says that script/studies has a run for each missing figure."""
     commands = [run.command for run in studies.runs() if run.study == "P1"]
     page_text = (RESULTS / "p1.md").read_text(encoding="utf-8")
     heads = next(line for line in page_text.splitlines() if line.startswith("| TPS with a primary key |")).split(" | ")
@@ -113,7 +113,7 @@ def test_the_report_agrees_with_the_pages_of_the_runs(tmp_path: Path) -> None:
 
 
 def figures_of(result: Result) -> list[str]:
-    """The lines of the main tables; of the first table if no table is a main table."""
+    """The lines of the main tables, or of the first table if there is no main table."""
     sections = report_of(result).sections(result)
     return [line for section in [candidate for candidate in sections if candidate.main] or sections[:1]
             for line in as_markdown([section]).splitlines() if line.startswith("| ")]  # fmt: skip

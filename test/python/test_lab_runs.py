@@ -1,4 +1,4 @@
-"""A small run of each experiment, started as by a user: its measurements, its output, and its tables.
+"""A small run of each experiment, started as a user starts it: its measurements, its output, and its tables.
 
 Runs of insert, like, mixed, reader, reuse, uuid-v1 and waves are in their own test files, which check more.
 """

@@ -42,7 +42,7 @@ def test_each_measurement_keeps_the_load_of_the_machine() -> None:
 
 
 def a_result(clients: int = 16) -> Result:
-    """Six rounds, each with another speed. With the lock, TPS is half; forms that keep ids have misplaced rows."""
+    """Six rounds, each at a different speed. With the lock, TPS is half; forms that keep ids have misplaced rows."""
     result = empty_result(WritersExperiment, WritersPlan(clients=(clients,)))
     for number in range(1, 7):
         for form, speed, wrong in ((BASELINE, 1000.0, 7), (LOCK, 500.0, 0), (LOCK_KEPT, 500.0, 200)):

@@ -81,7 +81,7 @@ def test_equal_samples_are_rarely_called_different(noise: Noise, rounds: int) ->
     pairs = (noise(generator, rounds) for _ in range(TRIALS))
     different = sum(paired_ratio(list(a), list(b)).differs_from(1.0) for a, b in pairs)
     assert different <= 0.05 * TRIALS
-    assert different > 0  # a test that never finds a difference would have too wide intervals
+    assert different > 0  # the intervals would be too wide if the test never found a difference
 
 
 def scattered(generator: np.random.Generator, rounds: int) -> np.ndarray:
@@ -89,7 +89,7 @@ def scattered(generator: np.random.Generator, rounds: int) -> np.ndarray:
 
 
 def two_speeds(generator: np.random.Generator, rounds: int) -> np.ndarray:
-    """Noise of turns that are slow or fast by chance."""
+    """Noise on a machine that runs each turn at one of two speeds, at random."""
     often, faster, scatter = TWO_SPEEDS
     turns = np.log(faster) * (generator.random((2, TRIALS, rounds)) < often)
     first, other = turns + generator.normal(0, scatter, turns.shape)
