@@ -120,7 +120,7 @@ def test_batch_numbers_are_not_reused_after_a_promotion(pair: Pair) -> None:
 
 
 def test_a_feed_created_again_after_a_promotion_has_higher_numbers(pair: Pair) -> None:
-    """The first number after a promotion may be up to 10^9 above the clock."""
+    """The first number after a promotion may exceed the clock by up to 10^9."""
     run(pair.old, *FROM_CLOCK, "SELECT feed_create('z', 'events')")
     insert(pair.old, 1, 2, 3)
     first, _ = take(pair.old, "z", 1)

@@ -106,9 +106,9 @@ def test_batches_cut_inside_a_transaction_need_the_old_key_or_its_order(
 
 @pytest.mark.parametrize("options", ["", SHARED], ids=["workers", "shares"])
 def test_a_feed_continues_after_seek_if_the_old_key_is_not_restored(fresh: Connection, options: str) -> None:
-    """The second remedy of the HINT is to seek the stored position.
+    """The second remedy of the HINT is to call feed_seek() with the stored position.
 
-    Rows of finished batches come again, and no row is lost.
+    Rows of finished batches are delivered again, and no row is lost.
     """
     make(fresh, options)
     finished = finish(fresh, *take(fresh, "v", 3))

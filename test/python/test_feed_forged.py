@@ -444,7 +444,7 @@ def test_a_forged_feed_of_a_good_table_runs_no_code(state: State, shares: str) -
         for place, call in enumerate(calls("alice.t", OWNER), number):
             for user in READERS if LONG_RUN else [READERS[place % len(READERS)]]:
                 assert len(attempt(state, user, call)) <= 7, call
-        # mallory may move the feed now, as the owner of a database can in any case, but must not get rows
+        # mallory owns the database and may therefore move the feed, but must not get rows
         for call in calls("alice.t", "alice")[:GIVE_ROWS] if not IS_SQL else ():
             assert refusal(state.mallory, call) in ("42501", "55000"), call
         check_others(state, position)
@@ -471,7 +471,7 @@ def test_a_forged_count_is_not_returned(state: State, relation: str) -> None:
 
 
 def test_a_second_state_of_a_feed_is_refused(state: State) -> None:
-    """A second state, with a higher seq, would count as accepted by the owner in feed_rebase()."""
+    """feed_rebase() would take a second state with a higher seq for one that the owner has accepted."""
     feed = value(state.sessions["postgres"], "SELECT id FROM inorder_internal.feed WHERE name = 'a'")
     insert = "INSERT INTO inorder_internal.feed_state (feed, seq, relation, position) "
     for seq in (-1, 0, 1, 9223372036854775807):

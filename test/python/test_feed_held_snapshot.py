@@ -77,7 +77,7 @@ def test_a_held_snapshot_does_not_increase_the_pages_that_a_poll_touches(
 
 
 def test_a_share_is_found_by_its_index_after_vacuum(fresh: Connection) -> None:
-    """To the planner, the index of all batches seems as good as the index of one share.
+    """The planner estimates the same cost for the index of all batches as for the index of one share.
 
     The few rows of a share are in many pages.
     """

@@ -44,7 +44,7 @@ LATER = (
 )  # fmt: skip
 
 
-# True if the stored counts belong to the present tables.
+# True if the stored counts belong to the current tables.
 VALID = """
 SELECT bool_and((inorder_internal.known_part(t, p.part)).part IS NOT NULL)
 FROM inorder_internal.count_part AS p JOIN inorder_internal.feed_table AS t ON t.relation = p.relation

@@ -106,7 +106,7 @@ def test_each_gap_between_transactions_costs_one_index_probe(big: Connection, cl
             heap, index = touched(big, statement)
             message = f"{statement}: {heap} blocks of the table, {index} of its indexes"
             assert heap <= 60 * OPEN and index <= 40 * OPEN, message
-        # The transactions stay open, but rows before them are not read again.
+        # The transactions are still open, but older rows are not read again.
         insert_new(big)
         heap, index = touched(big, "SELECT count(*) FROM feed_read('big', null::big)")
         assert heap <= 150 and index <= 100, f"after: {heap} blocks of the table, {index} of its indexes"
@@ -285,7 +285,7 @@ def test_a_session_keeps_no_compiled_function_for_a_dropped_partition(cluster: C
 def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, fresh: Connection) -> None:
     """The call checks the table without PL/pgSQL and without queries of catalogs.
 
-    Each new session would have to prepare such queries.
+    Each new session would have to plan these queries.
     """
     columns, parts, single = "uuid DEFAULT uuid_xact_nextval(), n int", range(20), '"A single"'
     run(fresh, f'CREATE TABLE {single} ("Key" {columns}, PRIMARY KEY ("Key"))',

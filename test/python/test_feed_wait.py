@@ -16,7 +16,7 @@ pytestmark = pytest.mark.server
 OF_FEED = "feed_wait('wait', {timeout})"
 OF_POSITION = "reader_wait('waited', {position}, {timeout})"
 Waiting = Callable[[str], bool]
-# The SQL edition waits by pg_sleep(), the C extension by a wait event of type Extension.
+# The SQL edition waits in pg_sleep(), the C extension in a wait event of type Extension.
 IS_WAITING = (
     "SELECT count(*) = 1 FROM pg_stat_activity "
     "WHERE pid = %s AND wait_event_type IN ('Extension', 'Timeout') AND query ~ '(feed|reader)_wait'"

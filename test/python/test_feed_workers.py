@@ -110,7 +110,7 @@ def test_a_lease_outlives_its_session(feed: Connection, other: Connection, reset
 
 
 def test_a_lease_outlives_the_session_behind_a_pooler(feed: Connection, cluster: Cluster, shared_folder: Path) -> None:
-    """The pooler assigns a session to each transaction, and resets it. A client gets another session each time."""
+    """The pooler assigns a session to each transaction, and resets it. A client gets a different session each time."""
     insert(feed, 3)
     reset = "server_reset_query = DISCARD ALL\nserver_reset_query_always = 1\ndefault_pool_size = 2\n"
     with pooled(cluster, shared_folder, more=reset) as port:

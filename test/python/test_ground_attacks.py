@@ -351,8 +351,8 @@ def test_rows_of_a_partition_unknown_to_the_session_are_not_lost(
         run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1", "SET LOCAL lock_timeout = '1s'")
         answers = states(reader, READS)
         run(reader, "ROLLBACK")
-    # In the SQL edition a read may wait for the lock on the partition. The lock is held until other sessions are told
-    # of the commit.
+    # In the SQL edition a read may wait for the lock on the partition, which is held until the invalidation messages
+    # have been sent.
     assert set(answers.values()) <= ({SNAPSHOT} if TESTED == "c" else {SNAPSHOT, LOCKED}), answers
     assert len(numbers(reader)) == value(reader, READS["count"]) == 5
 

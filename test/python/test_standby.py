@@ -1,4 +1,4 @@
-"""The feed and the exact count on a hot standby: each case here has once lost or repeated rows."""
+"""The feed and the exact count on a hot standby: each case once lost or repeated rows."""
 
 import signal
 import time
@@ -299,7 +299,7 @@ def test_a_batch_newer_than_the_snapshot_is_refused(two: Two) -> None:
 
 
 def test_a_batch_that_no_server_has_reached_is_not_a_retryable_error(two: Two) -> None:
-    """If such a batch caused a conflict, a reader would retry forever."""
+    """If this batch caused a retryable error, the reader would retry forever."""
     position = str(value(two.primary, "SELECT reader_start('events')::text"))
     batch = str(value(two.primary, BATCH, position, None))
     forged = str(value(two.primary, "SELECT (jsonb_set(to_jsonb(%s::text::feed_batch), '{transactions}', "
@@ -446,7 +446,7 @@ def test_a_lagging_standby_keeps_the_partitions_of_the_position(two: Two) -> Non
     "rewrite", ["ALTER TABLE events ALTER n TYPE bigint", "VACUUM FULL events", "CLUSTER events USING events_pkey"]
 )
 def test_a_snapshot_older_than_the_files_is_refused(two: Two, rewrite: str) -> None:
-    """A standby does not cancel such a query. Without an error, the query would find no rows in the new file."""
+    """Replay does not cancel a query that has not opened the table yet: it would find no rows in the new file."""
     start = str(value(two.primary, "SELECT reader_start('events')::text"))
     two.insert(1, 2, 3)
     two.primary.execute("SELECT exact_count_fold('events')")
