@@ -76,7 +76,7 @@ def lied(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.mark.parametrize("command", ["tail events --position p", "tail --feed f"])
 @pytest.mark.parametrize("lie", ["copy_in", "copy_both", "error_and_copy"])
 def test_a_command_ends_if_the_server_starts_copy_instead_of_sending_rows(lied: Lied, command: str, lie: str) -> None:
-    """libpq returns the same COPY result with each call. Without a check, a loop over the results would never end."""
+    """libpq returns the same COPY result on each call. Without a check, a loop over the results would never end."""
     liar = OneLie(b"H", lie)
     done = lied.run(command, liar)
     assert liar.told and done.returncode == 1 and b"Traceback" not in done.stderr, done

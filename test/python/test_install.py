@@ -180,7 +180,7 @@ def test_objects_that_depend_on_the_edition_are_not_removed(owners: Tool, instal
 @pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
 def test_uninstall_leaves_no_trigger_of_a_log(tool: Tool, empty: Connection, edition: str) -> None:
-    """Such a trigger would write into the log for ever, or make each write fail."""
+    """A trigger that is left behind would write into the log forever, or make each write fail."""
     tool.install("--edition", edition)
     run(empty, "SET ROLE edition_owner", "CREATE TABLE public.t (id int PRIMARY KEY)",
          "SELECT inorder.changes_enable('public.t')")  # fmt: skip
@@ -247,7 +247,7 @@ def test_columns_keep_their_values_when_the_edition_is_removed(tool: Tool, empty
 def test_dependent_objects_outside_of_tables_are_not_removed(
     owners: Tool, installed: Connection, statement: str, named: str
 ) -> None:
-    """DROP SCHEMA CASCADE would drop these objects, and columns whose type is one of these domains."""
+    """DROP SCHEMA CASCADE would drop these objects, and also columns whose type is a dropped domain."""
     run(installed, statement)
     assert named in owners.uninstall("--yes", code=2)
 

@@ -114,7 +114,7 @@ def test_the_steps_of_a_server_are_a_behaviour_of_the_model(server: Installation
 @needs_java
 @pytest.mark.server
 def test_the_steps_of_a_copy_are_a_behaviour_of_the_model(cluster: Cluster, fresh: Connection) -> None:
-    """The steps are writes, TRUNCATE, batches that a reader applies in its snapshot, and batches that come again."""
+    """The steps are writes, TRUNCATE, batches that a reader applies in its snapshot, and repeated batches."""
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
     steps = changes.Schedule(dsn, random.Random(20), SESSIONS).run(20)
     assert {name for step in steps for name in re.findall(r'^do .-> "(\w+)"', step)} >= {

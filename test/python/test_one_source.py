@@ -62,7 +62,7 @@ def literals(text: str, pattern: re.Pattern[str]) -> set[str]:
 
 
 def test_no_literal_is_repeated_in_c_and_sql() -> None:
-    """A new text must be in one place that C and SQL, or both editions, use."""
+    """If C and SQL, or both editions, need the same text, it must be in one place that both use."""
     in_c = set().union(*[literals(path.read_text(), IN_C) for path in C_FILES])
     in_sql = set().union(*[literals(path.read_text(), IN_SQL) for path in SQL_FILES])
     in_plain = set().union(*[literals(path.read_text(), IN_SQL) for path in PLAIN_FILES])
@@ -70,7 +70,7 @@ def test_no_literal_is_repeated_in_c_and_sql() -> None:
 
 
 def test_only_the_snapshot_port_reads_the_transactions_in_progress() -> None:
-    """If a snapshot became the position of a commit in the WAL, only this code would have to change."""
+    """If PostgreSQL replaced the list of a snapshot with a commit position in the WAL, only this code would change."""
     knowing = {str(path.relative_to(ROOT)) for path in (*C_FILES, *SQL_FILES, *PLAIN_FILES)
                if re.search(r"xip\b", C_COMMENT.sub("", SQL_COMMENT.sub("", path.read_text())))}  # fmt: skip
     assert knowing == {"src/ports/snapshot.c", "sql/plain/snapshot.sql"}

@@ -246,7 +246,7 @@ def test_a_generated_column_is_not_taken_for_the_key_column(fresh: Connection) -
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_tables_of_every_shape_deliver_each_row_once(prepare: Tail, fresh: Connection, shape: str) -> None:
-    """Each row comes once, in pieces: rows from before inorder prepare, and rows that were inserted afterwards."""
+    """Each row is delivered once, in pieces, whether it was inserted before or after inorder prepare."""
     columns, values = SHAPES[shape]
     fresh.execute(f"CREATE TABLE old ({columns}); INSERT INTO old {values} FROM generate_series(1, 100) AS g".encode())
     run(prepare)

@@ -44,7 +44,7 @@ def test_every_object_is_created_in_a_schema_of_the_extension(fresh: Connection)
 def test_every_object_that_users_see_has_a_comment(fresh: Connection) -> None:
     """An internal function or type needs no comment of its own."""
     unseen = "schema <> 'public' AND classid IN ('pg_proc'::regclass, 'pg_type'::regclass)"
-    # From 17 on, types of arrays and rows are members of the extension, too.
+    # From PostgreSQL 17 on, types of arrays and rows are members of the extension, too.
     implied = "EXISTS (SELECT FROM pg_depend AS i WHERE (i.classid, i.objid, i.deptype) = (d.classid, d.objid, 'i'))"
     without = "classid <> 'pg_opfamily'::regclass AND obj_description(objid, classid::regclass::name) IS NULL"
     assert fresh.execute(f"{OBJECTS} ({unseen}) IS NOT TRUE AND NOT {implied} AND {without}".encode()).fetchall() == []

@@ -1,6 +1,6 @@
 """A table that the guard or a read would refuse is refused before it gets a guard, a column or a feed.
 
-Each change of a table is made at two times. Before the table is enabled, feed_enable() must refuse it; after that,
+Each change is tried twice. Before the table is enabled, feed_enable() must refuse the changed table; afterwards,
 writers or readers are refused. LATER lists the refusals that no change here causes, with the reason.
 """
 
@@ -255,7 +255,7 @@ def test_a_trigger_that_fires_after_the_guard_is_refused_first(owner: Connection
 
 
 def check_remedy(connection: Connection, table: str, changes: list[str], error: Diagnostic) -> None:
-    """After the command in the HINT was run, the table can be enabled, written and read."""
+    """After the command in the HINT has been run, the table can be enabled, written and read."""
     remedy = re.search(r"ALTER TRIGGER .* RENAME TO .*(?=\.$)", error.message_hint or "")
     if remedy is None:
         assert "Drop the trigger" in (error.message_hint or "")

@@ -113,7 +113,7 @@ def test_a_stream_ends_with_the_available_rows_and_continues_from_its_checkpoint
 def test_a_batch_that_is_read_again_has_the_same_rows(shop: Shop, fresh: Connection) -> None:
     """The offsets are those in the progress of the query.
 
-    The batch has the same rows, whatever was committed after it.
+    The batch has the same rows, whatever is committed after it.
     """
     query = shop.to_parquet(shop.stream(max_rows=3))
     insert(fresh, 5, 11)

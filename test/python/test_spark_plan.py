@@ -141,7 +141,7 @@ def test_batches_follow_each_other_and_an_idle_source_has_no_batch(shop: Shop) -
 
 @pytest.mark.server
 def test_a_batch_that_is_read_later_in_parts_has_the_same_rows(shop: Shop) -> None:
-    """The batch between two offsets has the same rows, whatever was committed after it."""
+    """The batch between two offsets has the same rows, whatever is committed after it."""
     plan = shop.plan(parts="3")
     start = plan.start()
     end = plan.next(start, None)

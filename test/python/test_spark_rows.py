@@ -151,7 +151,7 @@ def test_a_connection_that_is_lost_while_rows_come_is_an_error_of_this_source(
 
 
 def test_rows_that_were_passed_on_do_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark has the first rows already. Therefore a later error must end the task, and must not repeat the read."""
+    """Spark already has the first rows. Therefore a later error must end the task, and must not repeat the read."""
 
     def batches(*_: object) -> Iterator[str]:
         yield "rows"
@@ -166,7 +166,7 @@ def test_rows_that_were_passed_on_do_not_come_again(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_cast_created_by_a_user_is_not_run(cluster: Cluster, fresh: Connection) -> None:
-    """The owner of a type can create a cast of it, whose function would run as the reader."""
+    """The owner of a type can create a cast from it, whose function would run as the reader."""
     fresh.execute("CREATE TYPE mood AS ENUM ('fine')")
     fresh.execute("CREATE FUNCTION shout(mood) RETURNS text LANGUAGE sql AS $$SELECT 'FINE'$$")
     fresh.execute("CREATE CAST (mood AS text) WITH FUNCTION shout(mood)")

@@ -90,7 +90,7 @@ def test_functions_that_read_tables_of_users_execute_no_code_of_users() -> None:
 
 
 def test_jit_is_off_wherever_sequential_scans_are_off() -> None:
-    """Before 18, enable_seqscan = off gives a sequential scan a cost of 10^10, far above jit_above_cost."""
+    """Before PostgreSQL 18, enable_seqscan = off gives a sequential scan a cost of 10^10, far above jit_above_cost."""
     clauses = [line for line in script().splitlines() if "SET enable_seqscan = off" in line]
     assert len(clauses) > 20
     assert [clause for clause in clauses if "SET jit = off" not in clause] == []

@@ -404,7 +404,7 @@ def test_a_restored_table_waits_for_feed_rebase(cluster: Cluster, edition: Conne
     with copy_of("template1", cluster, "plain2") as connection:
         done = run_program(cluster, "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-f", dump, "plain2")
         assert done.returncode == 0, done.stderr
-        # The dump now looks like that of another server.
+        # The restored state now looks like a dump of another server.
         run(connection, "UPDATE inorder_internal.feed SET system = 7")
         as_role(connection, "plain_owner")
         with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):

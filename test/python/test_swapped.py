@@ -1,4 +1,4 @@
-"""Two renames swap a table for another one, as online schema changes do: readers of the former table get an error."""
+"""Two renames replace a table with another one, as online schema changes do: readers of the old table get an error."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -180,7 +180,7 @@ def test_a_run_with_follow_under_load_ends_with_all_committed_rows(
 
 
 def insert_until(dsn: str, stopped: Event, first: int) -> list[int]:
-    """Insert rows into the table that has the name at that time; returns the numbers of the rows."""
+    """Insert rows into the table that has the name when the statement runs; returns the numbers of the rows."""
     with connect(dsn) as connection:
         numbers: list[int] = []
         while not stopped.is_set():

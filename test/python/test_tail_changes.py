@@ -336,7 +336,7 @@ def test_a_large_value_takes_at_most_the_memory_of_two_copies_of_its_text(
 
 @pytest.mark.parametrize("source", ["table", "feed"])
 def test_the_error_names_a_row_of_more_than_a_gigabyte_of_text(tail: Tail, fresh: Connection, source: str) -> None:
-    """A row has 540 MB of bytea. The error names the row. The format binary can write it."""
+    """A row has 540 MB of bytea. The error names the row. The format "binary" can write the row."""
     fresh.execute("CREATE TABLE big (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), b bytea)")
     fresh.execute("ALTER TABLE big ALTER b SET COMPRESSION pglz; SELECT feed_create('f', 'big')")
     for size in (1, 540_000_000, 1):

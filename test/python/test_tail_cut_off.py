@@ -22,7 +22,7 @@ from inorder.tail.source import Batch
 pytestmark = pytest.mark.server
 
 ROWS, FIRST, MOST = 4000, 500, 1000
-# Rows that are too wide to be sent at once: the server still sends rows when the client gets the first of them.
+# The rows are so wide that the server is still sending rows when the client receives the first row.
 WIDE = "INSERT INTO {} SELECT {}, n, repeat('x', 2000) FROM generate_series(1, %s) AS n"
 BY_ROW = f"DO $$ BEGIN FOR n IN 1 .. {ROWS} LOOP INSERT INTO kept VALUES (n, n, repeat('x', 2000)); END LOOP; END $$"
 END = """SELECT pg_{}_backend(pid) FROM pg_stat_activity

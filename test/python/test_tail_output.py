@@ -150,7 +150,7 @@ def test_rotation_during_a_run_loses_no_row(tail: Tail, fresh: Connection) -> No
 def test_rotation_of_half_a_batch_is_refused(tail: Tail, fresh: Connection, create: bool) -> None:
     """The new file would have the whole batch, and the former file half of it.
 
-    The HINT tells how to complete the batch.
+    The HINT says how to complete the batch.
     """
     insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)

@@ -138,7 +138,7 @@ def test_duckdb_reads_the_same_values(types: Connection, tail: Tail, output: str
 
 
 def shown(value: object) -> object:
-    """The value itself, except that a timestamp with a time zone is given as the server writes it."""
+    """The value, but a timestamp with time zone as text in the format of the server."""
     is_zoned = isinstance(value, datetime.datetime) and value.tzinfo
     return f"{value.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S}+00" if is_zoned else value  # type: ignore[attr-defined]
 
@@ -247,7 +247,7 @@ def test_nulls_among_values_stay_in_their_places(fresh: Connection, tail: Tail) 
 def test_a_batch_is_read_again_if_labels_change_meanwhile(
     fresh: Connection, names: tuple[str, str], hint: str | None
 ) -> None:
-    """Arrow has the labels of the snapshot, but the server sends the present labels.
+    """Arrow has the labels of the snapshot, but the server sends the current labels.
 
     Therefore the batch is read again.
     """

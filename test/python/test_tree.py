@@ -263,9 +263,9 @@ QUOTED_TEXT = re.compile(r"'(?:[^']|'')*'")
 
 
 def test_calls_of_own_functions_are_qualified() -> None:
-    """The search_path of such a call is pg_catalog, pg_temp.
+    """The functions run with the search_path pg_catalog, pg_temp.
 
-    An unqualified call would fail, but only when it is executed.
+    An unqualified call in them would fail, but only when it is executed.
     """
     sources = [re.sub(r"--\s.*", "", path.read_text()) for path in (*SQL_FILES, *PLAIN_FILES)]
     own_functions = {name for source in sources for _, name in SQL_FUNCTION.findall(source)}

@@ -1,4 +1,4 @@
-"""ALTER EXTENSION UPDATE, and sessions whose library has another version than the SQL."""
+"""ALTER EXTENSION UPDATE, and sessions whose library and SQL have different versions."""
 
 import os
 import subprocess

@@ -192,7 +192,7 @@ def test_an_index_over_shuffled_rows_is_sound(judge: Connection, cluster: Cluste
     with judge.cursor() as cursor, cursor.copy("COPY fuzz.shuffled FROM STDIN") as copy:
         for _ in range(30_000):
             copy.write_row((version_1(generator),))
-        for number in range(5_000):  # all of one time, so that abbreviated keys are equal
+        for number in range(5_000):  # all with the same time, so that abbreviated keys are equal
             copy.write_row((f"00000000-0000-1000-9000-{(number * 7919) % 5_000:012x}",))
     judge.execute("CREATE INDEX shuffled_id ON fuzz.shuffled (id)")
     if step == "REINDEX":

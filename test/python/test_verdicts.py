@@ -218,7 +218,7 @@ def test_the_next_commands_follow_from_the_answers(connection: Connection) -> No
     created = next(step.text for step in steps if "uuid_xact_nextval" in step.text)
     of_readers = [
         step.text for verdict in verdicts_of("reader") for step in verdict.steps
-    ]  # this step comes even if no keys were measured
+    ]  # this step is shown even if no keys were measured
     assert created in of_readers
     for text in (step.text for step in steps if step.text.startswith(("SELECT", "ALTER"))):
         run(connection, "BEGIN", created, text, "ROLLBACK")

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from inorder.connection.database import Connection, connect, one_row
 
-# Seconds after which an event will no longer come. CI may be three times slower than this machine, and stand still for
+# Seconds to wait for an event before the test fails. CI may be three times slower than this machine, and may stall for
 # twenty seconds.
 PATIENCE = 180
 T = TypeVar("T")

@@ -40,7 +40,7 @@ class World:
     is_long: bool = False  # servers are killed, so roles must survive a lost connection
     pooler: int | None = None  # the port of a pooler, for readers on the primary
     ledger: Ledger = field(default_factory=Ledger)
-    # The stages of the round, which are set in this order. At the end of a broken round all are set.
+    # The stages of the round, which are set in this order. At the end of a broken round all stages are set.
     stop: threading.Event = field(default_factory=threading.Event)  # writers must end
     settled: threading.Event = field(default_factory=threading.Event)  # writers have ended; the standby has all rows
     released: threading.Event = field(default_factory=threading.Event)  # the transaction held open has committed

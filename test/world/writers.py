@@ -23,7 +23,7 @@ MOST_PREPARED = 20
 ISOLATIONS = ("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
 
-# Errors if a partition was detached while a writer waited for the session that changed the table.
+# Errors that occur if a partition was detached while a writer waited for the session that changed the table.
 NO_PARTITION = ("no partition of relation", "violates partition constraint")
 
 
@@ -87,7 +87,7 @@ class Writer(Role):
         table = self.rng.choice(tables or self.tables)
         target, region = self.world.target(table, self.rng)
         tokens = draft.take(amount)
-        # Before the statement: a server may commit a statement, and be killed before it answers.
+        # Record the tokens before the statement: a server may commit it, and be killed before it answers.
         draft.keep(table, tokens)
         if self.rng.random() < 0.3:
             with self.connection.cursor().copy(f"COPY {target} (region, token) FROM STDIN".encode()) as copy:
@@ -239,7 +239,7 @@ class Writer(Role):
             try:
                 chosen = self.world.prepared.pop(self.rng.randrange(len(self.world.prepared)))
             except (IndexError, ValueError):
-                return  # somebody else was faster
+                return  # another session was faster
             finish_prepared(self.world, self.connection, chosen, self.rng.random() < 0.7)
 
 
@@ -264,7 +264,7 @@ def finish_prepared(world: World, connection: Connection, prepared: Prepared, co
 
 def finish_all(world: World) -> None:
     """Run the second phase of all prepared transactions, except for the transaction that is held open."""
-    with connect(world.primary) as connection, suppress(IndexError):  # somebody else was faster
+    with connect(world.primary) as connection, suppress(IndexError):  # another session was faster
         while world.prepared:
             finish_prepared(world, connection, world.prepared.pop(), world.seed % 2 == 0)
 

@@ -92,7 +92,7 @@ class Worker(Batched):
 
     def store(self, table: str, number: int, tokens: list[int]) -> None:
         with self.delivery.busy:
-            # The sink has noticed the promotion, and this worker has not: the batch does not exist on the new primary.
+            # The sink has noticed the promotion, but this worker has not: the batch does not exist on the new primary.
             if self.last and self.last[table] < number < self.last[table] + JUMP and not self.was_promoted:
                 return
             stored = self.sink.setdefault((table, number), tokens)

@@ -18,7 +18,7 @@ from world.world import World
 from world.writers import Draft, Writer
 
 TABLE = "s_number"
-MOST_ROWS, BATCH_ROWS = 3, 4  # most rows of a statement, and of a batch
+MOST_ROWS, BATCH_ROWS = 3, 4  # maximum number of rows of a statement, and of a batch
 STATEMENTS = 4  # number of statements between two polls, by all writers together
 ASK = """
 SELECT inorder_internal.ended_everywhere(0)::text, batch::text, (batch).transactions::text,
@@ -95,7 +95,7 @@ def places(recorded: Recorded) -> dict[tuple[int, int], tuple[int, int]]:
 class Order:
     """Sorts steps into a possible order.
 
-    Transactions begin in the order of their numbers, each after the previous transaction of its session has ended.
+    Transactions begin in the order of their numbers, and after the end of the previous transaction of the session.
     A transaction ends between two snapshots: it is in progress in the first snapshot, and has ended in the second.
     """
 
