@@ -42,7 +42,7 @@ MOMENTS = f"SELECT n, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8
 @dataclass(frozen=True, kw_only=True)
 class DeliveryPlan(setting.Plan):
     rate: int = setting.count("Commits a second, each of one row.", 1, 10**5, 1000)
-    writers: int = setting.count("Sessions of pgbench.", 1, 100, 4)
+    writers: int = setting.count("Number of pgbench sessions.", 1, 100, 4)
     intervals: tuple[float, ...] = setting.durations(
         "Intervals of polls.", (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
     )

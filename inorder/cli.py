@@ -140,7 +140,7 @@ class Program(Group):
 def cli() -> None:
     """Read and count insert-only tables of PostgreSQL, and measure what each kind of key costs.
 
-    Begin with "inorder demo", which needs no database of yours, or with "inorder advise", which examines a database.
+    Begin with "inorder demo", which needs no database, or with "inorder advise", which examines a database.
     "inorder install" installs the extension in a database, "inorder prepare" makes a table readable, and "inorder tail"
     reads the table. "inorder COMMAND --help" explains a command.
 
@@ -160,7 +160,7 @@ def server_errors() -> tuple[type[Exception], ...]:
 
 
 def unexpected(error: Exception) -> str | None:
-    """The message for an unexpected error. None, so that a traceback is shown, for the lab and without a driver."""
+    """The message for an unexpected error; None for an error of the lab, or without a driver, to show a traceback."""
     program = Path(__file__).parent
     places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own_places = [(path.relative_to(program), line) for path, line in places if path.is_relative_to(program)]
@@ -170,7 +170,7 @@ def unexpected(error: Exception) -> str | None:
     path, line = own_places[-1]
     return (
         f"{type(error).__name__} at {path}, line {line}: {str(error)[:200]}; "
-        "HINT: Either the server has given an answer that PostgreSQL does not give, or this is a defect of inorder."
+        "HINT: Either the server has sent an unexpected answer, or this is a bug in inorder."
     )
 
 

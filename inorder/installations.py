@@ -145,7 +145,7 @@ def only_one(servers: Sequence[Installation]) -> Installation:
         )
     if len(servers) > 1:
         choices = " or ".join(f"--pg-config {server.bindir / 'pg_config'}" for server in servers)
-        raise InputError(f"{len(servers)} versions of PostgreSQL are installed\nHINT:  Choose one by {choices}.")
+        raise InputError(f"{len(servers)} versions of PostgreSQL are installed\nHINT:  Choose one with {choices}.")
     return servers[0]
 
 

@@ -129,7 +129,7 @@ class Option(click.Option):
             raise InputError(f"{option} requires {self.requires}")
         for excluded in (name for name in self.excludes if name in others_given):
             reason = self.excludes[excluded]
-            raise InputError(f"{option} excludes {excluded}{': ' if reason else ''}{reason}")
+            raise InputError(f"{option} cannot be used with {excluded}{': ' if reason else ''}{reason}")
 
 
 class Sections(click.Command):
@@ -173,7 +173,7 @@ def format_option(formats: Iterable[str], help: str = "Output format.", **more: 
 
 
 def lock_timeout_option(usual: str) -> Callable[[Any], Any]:
-    text = "How long a statement waits for a lock while writers wait behind it."
+    text = "Longest time that a statement waits for a lock; writers may queue behind it."
     return option("--lock-timeout", type=duration(), default=usual, help=text)
 
 

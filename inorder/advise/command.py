@@ -1,4 +1,4 @@
-"""``inorder advise``: options, and the calls that read facts and find advice."""
+"""``inorder advise``: its options; reads the facts, and shows the findings."""
 
 import json
 import sys
@@ -36,15 +36,15 @@ def known_finding(text: str, option: str) -> str:
 @option(
     "--over",
     type=duration(1),
-    help="Count rows during this time, such as 10min, instead of since the last reset of the counters.",
+    help="Count rows over this period, such as 10min, instead of since the last reset of the counters.",
 )
 @option(
     "--sample",
     is_flag=True,
-    help="If pg_stats has no keys of a table that a superuser or your role owns, read some of its rows.",
+    help="Read some rows of each table that has no keys in pg_stats, if a superuser or your role owns the table.",
 )
 @option("--least", type=size(1), default="100MB",
-        help="Show findings about keys if the remedy saves this much WAL a day, or this much storage.")  # fmt: skip
+        help="Show only findings about keys that save at least this much WAL a day, or this much storage.")  # fmt: skip
 @option("--fail-on", "fail_on", type=several(Value("ID", known_finding, str)),
         help=f"Exit with code 3 if there is a finding of one of these IDs; {ANY} stands for all IDs.")  # fmt: skip
 @dsn_option()

@@ -1,7 +1,7 @@
 """The modeled cost of a table's key: WAL, index pages read, size of the index, and share of the table's WAL.
 
 docs/choose.md describes the model of the key's index. The rest of the table's WAL is estimated from the pages of the
-table and of its other indexes. This module reads and writes nothing.
+table and of its other indexes. The functions are pure.
 """
 
 from collections.abc import Iterable, Sequence

@@ -245,7 +245,7 @@ class Reader:
                 f"the schema of pg_stat_statements, run: {MOVE}"
             )
         if reason:
-            self.unseen.append(f"readers that poll, counts of all rows, rows that updates change: {reason}")
+            self.unseen.append(f"polling readers, counts of all rows, and which rows updates change: {reason}")
             return []
         if not server.sees_all:
             self.unseen.append(

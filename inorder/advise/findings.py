@@ -89,7 +89,7 @@ def evidence_of_keys(facts: Facts, partitions: Sequence[Keyed]) -> tuple[Evidenc
 
 
 def load_of(partition: Keyed, facts: Facts, of_all: float) -> Load:
-    """The writes to a table or partition. Memory is divided among the indexes of random keys by their size."""
+    """The writes to a table or partition. Each index of random keys gets memory in proportion to its size."""
     leaf, other_indexes = partition.leaf, []
     for index in leaf.indexes:
         statistic = leaf.statistics.get(index.first)

@@ -80,7 +80,7 @@ def polling(
 
 
 def rises(leaf: Leaf, column: ColumnFacts) -> bool:
-    """True if new rows have greater values: the default rises, or the column is the first of the primary key."""
+    """True if new rows have greater values: by the column's default, or as the first column of the primary key."""
     has_rising_default = any(name in RISING or name in uuids.MAKERS for name in column.makers)
     return has_rising_default or any(index.is_primary and index.first == column.number for index in leaf.indexes)
 

@@ -17,11 +17,11 @@ from inorder.connection.reading import TableColumn
 # composites, or does not report which values are null. The additional column IS_NULL shows which values are null.
 FIELDS = "({column}).*"
 IS_NULL = "pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 1"
-# format() calls the type's output function; a cast to text could be a function of any role.
+# format() calls the type's output function; a cast to text could call a function of any role.
 AS_TEXT = "CASE WHEN pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 0 THEN pg_catalog.format('%s', {column}) END"
 
-# The driver makes a list of every array, or refuses the array without naming the column. Arrays that are not lists are
-# selected as null; the column DIMENSIONS distinguishes these arrays from nulls.
+# The driver converts every array to a list, or raises an error that does not name the column. Arrays that are not lists
+# are therefore selected as null; the column DIMENSIONS distinguishes these arrays from nulls.
 IS_LIST = (
     "pg_catalog.array_ndims({column}) OPERATOR(pg_catalog.=) 1 AND pg_catalog.array_lower({column}, 1) "
     "OPERATOR(pg_catalog.=) 1"
@@ -76,7 +76,7 @@ def scalar(column: TableColumn) -> tuple[pa.DataType, str] | None:
 
 
 def as_text(column: TableColumn) -> Field:
-    """The column as text, written by the type's output function; a cast could be a function of any role."""
+    """The column as text, written by the type's output function; a cast could call a function of any role."""
     return Field(column, AS_TEXT, pa.string())
 
 

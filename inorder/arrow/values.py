@@ -23,7 +23,7 @@ Refused = Callable[[int, str], None]
 
 
 def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema, hint: str | None) -> pa.RecordBatch:
-    """A batch in the types of a schema. The columns of the schema come first in the batch.
+    """A batch, cast to the types of a schema. The columns of the schema are the first columns of the batch.
 
     ``hint``: the hint of the error for a value that Arrow cannot represent; without a hint, the value becomes null.
     """
@@ -47,7 +47,7 @@ def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema,
 
 
 def labelled(texts: pa.Array, field: Field) -> pa.DictionaryArray:
-    """Encode texts as enum labels. A text is missing from the labels if its label was renamed meanwhile."""
+    """Encode texts as enum labels. Raise an error for an unknown text: its label was renamed meanwhile."""
     labels = pa.array(field.column.labels, pa.string())
     places = pc.index_in(texts, labels)
     if places.null_count > texts.null_count:
@@ -128,10 +128,10 @@ def misfits_of(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, str] | Non
         return pc.is_in(array, NO_NUMBERS), "NaN or an infinity"
     if pa.types.is_date32(kind):
         days = array.view(pa.int32())
-        return outside(days, FIRST_DAY, LAST_DAY), "a value that is infinite or not in the years 1 to 9999"
+        return outside(days, FIRST_DAY, LAST_DAY), "infinity, or a value outside the years 1 to 9999"
     if pa.types.is_timestamp(kind):
         ends = FIRST_DAY * MICROSECONDS, (LAST_DAY + 1) * MICROSECONDS - 1
-        return outside(array.view(pa.int64()), *ends), "a value that is infinite or not in the years 1 to 9999"
+        return outside(array.view(pa.int64()), *ends), "infinity, or a value outside the years 1 to 9999"
     if pa.types.is_time(kind):
         return pc.greater_equal(array.view(pa.int64()), MICROSECONDS), "24:00"
     return None

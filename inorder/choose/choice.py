@@ -1,6 +1,6 @@
 """Choose a key: compute the parameters and the cost of each kind for given requirements, and take the cheapest.
 
-docs/choose.md has the rules. This module reads and writes nothing.
+docs/choose.md has the rules. The functions are pure.
 """
 
 from dataclasses import dataclass, replace
@@ -132,7 +132,7 @@ def blocks_of(kind: str, needs: Needs) -> Blocks | None:
     """The smallest blocks that hide the time as required. A prefix is reused only after its old rows are deleted.
 
     Smaller blocks have fewer pages: a larger share of the pages is in memory, and fewer pages are written as images.
-    The block that is being filled is added to the blocks that fill during the retention.
+    The number of blocks is the number that fill during the retention, plus the block that is being filled.
 
     >>> blocks_of("time", Needs(1e6, 100, 2**30, retention=3600, hide=60))
     Blocks(size=60, count=61, per_second=1.0)
@@ -179,7 +179,7 @@ def reasons(chosen: Candidate, candidates: list[Candidate], needs: Needs) -> lis
     ]  # fmt: skip
     if chosen.is_masked:
         texts += [
-            f"Give out {MASKED[chosen.kind]} instead of the key: a mask shows nothing; uuid_unmask returns the key.",
+            f"Give out {MASKED[chosen.kind]} instead of the key: a mask reveals nothing; uuid_unmask returns the key.",
             "Masks need the C extension on a server with OpenSSL (docs/mask.md). Elsewhere, use random keys, at "
             f"{dearest.io_per_row / chosen.io_per_row:,.0f} times the I/O.",
         ]
@@ -189,10 +189,10 @@ def reasons(chosen: Candidate, candidates: list[Candidate], needs: Needs) -> lis
         texts.append(f"{chosen.predicted.misses_per_row:.2f} index pages are read per row with this memory.")
     if needs.reader == FEED:
         texts.append(
-            "A feed reads rows by the transaction's number, which is in the key."
+            "A feed reads rows by transaction number, which is part of the key."
             if chosen.kind == "xact"
-            else "A feed reads rows by the transaction's number: the column xact, with an index (feed_prepare). "
-            "Do not hand out the values of this column: they show the order of transactions."
+            else "A feed reads rows by transaction number, from the column xact and its index (feed_prepare). "
+            "Do not give out the values of this column: they reveal the order of transactions."
         )
     elif needs.reader == POLL:
         texts.append("Polling by key loses rows that commit after a row with a greater key; HINT: Use --reader feed.")
@@ -207,9 +207,9 @@ def block_reasons(chosen: Candidate, blocks: Blocks, needs: Needs) -> list[str]:
     deleted = ". By then, the old rows of a block are deleted (--retention)"
     wraps = ", in 100 years or more" if needs.retention is None else deleted
     return [
-        f"A key shows its creation time to within {time_text(blocks.seconds)}, "
+        f"A key reveals its creation time to within {time_text(blocks.seconds)}, "
         f"modulo {time_text(blocks.wrap_seconds)}.",
         f"A block has {rows:,.0f} rows, {size_text(size)} of index, which {fits} in memory.",
-        f"The prefix wraps after {blocks.count:,} blocks{wraps}: new keys do not go among old keys.",
+        f"The prefix wraps after {blocks.count:,} blocks{wraps}: new keys are not mixed with old keys.",
         *["A block lasts longer at a lower rate, and ends earlier at a higher rate."] * (chosen.kind == "sequence"),
     ]

@@ -24,11 +24,11 @@ def hidden(text: str, option: str) -> float:
 @click.command("choose", epilog="Example: inorder choose --rate 5000 --retention 90d --hide 1h --reader feed")
 @option("--rows", type=count(1, 10**15), help="Rows in the table.  [default: --rate times --retention]")
 @option("--rate", type=count(1, 10**9), default="1000", help="Rows inserted a second.")
-@option("--retention", type=duration(1, FOREVER), help="Age at which rows are deleted: 90d.  [default: rows are kept]")
+@option("--retention", type=duration(1, FOREVER), help="Age at which rows are deleted, such as 90d.  [default: never]")
 @option("--memory", "memory_bytes", type=size(2**20), default="1GB", help="Memory that holds pages of this index.")
 @option(
     "--hide", type=Value("DURATION", hidden, str), default="0",
-    help=f"Keys must not show the creation time more precisely than this, for instance 1h; {ALWAYS}: not at all.",
+    help=f"Highest precision at which keys may reveal their creation time, such as 1h; {ALWAYS}: not at all.",
 )  # fmt: skip
 @option("--reader", type=click.Choice(READERS), default=NONE,
         help="How new rows are read in batches, if at all: by a feed, or by polling for greater keys.")  # fmt: skip
@@ -128,9 +128,8 @@ def explained(candidate: Candidate, needs: Needs) -> tuple[str, ...]:
 
 def explanation(choice: Choice, needs: Needs) -> list[str]:
     lines = [EXPLAINED, *(explained(candidate, needs) for candidate in (choice.chosen, *choice.alternatives))]
-    title = (
-        f"{needs.rate * needs.checkpoint:,.0f} rows between two checkpoints: leaf pages touched, their images in WAL"
-    )
+    rows = needs.rate * needs.checkpoint
+    title = f"Leaf pages touched by {rows:,.0f} rows between two checkpoints, and full-page images of these pages"
     return ["", title, *(aligned(cells, widths_of(lines), range(1, len(EXPLAINED))) for cells in lines)]
 
 

@@ -1,4 +1,4 @@
-"""``inorder citus``: its options, and the call of the preparation."""
+"""``inorder citus``: its options; prepares the shards once, or repeatedly."""
 
 from typing import Any
 

@@ -1,10 +1,10 @@
 """Find the positions from which a reader continues after Citus has moved or split a shard.
 
-Citus copies the rows, and their numbers are computed again in the new place. The old table stays for a while without
-further writes: the reader can read all of its rows. Then the reader finds out which transactions in the new
-place contain copied rows. A transaction contains either only copied rows or only new rows. One row of each transaction
-is therefore looked up in the old table, by its primary key. If the row is missing there, the transaction has new rows,
-and the reader must still read this transaction.
+Citus copies the rows, and their transaction numbers are computed again in the new place. The old table stays for a
+while without further writes: the reader can read all of its rows. Then the reader finds out which transactions in the
+new place contain copied rows. A transaction contains either only copied rows or only new rows. One row of each
+transaction is therefore looked up in the old table, by its primary key. If the row is missing there, the transaction
+has new rows, and the reader must still read this transaction.
 """
 
 import json
@@ -86,7 +86,8 @@ def positions_in(
     key = [str(name) for (name,) in old.rows(query("shard_key_columns"), table=old.table(old_shard.table).oid)]
     if not key:
         raise InputError(
-            f"{old_shard.place} was moved or split, and has no primary key to tell which rows were read\n{ANEW}"
+            f"{old_shard.place} was moved or split, and without a primary key it is unknown which rows were read\n"
+            f"{ANEW}"
         )
     old_table = ShardTable(old, old.table(old_shard.table), key)
     positions, copied = [], 0
@@ -134,8 +135,8 @@ def check_copied(old: ShardTable, old_shard: Shard, copied: int) -> None:
     ((rows,),) = old.rows("shard_rows")
     if rows != copied:
         raise InputError(
-            f"{old_shard.place} has {rows:,} rows, and the transactions that copied them have {copied:,}: the shard "
-            "was moved again before it was read, or rows were deleted before the new place had a guard\n"
+            f"{old_shard.place} has {rows:,} rows, but {copied:,} rows were copied from it: the shard was moved again "
+            "before it was read, or rows were deleted before the new shard had a guard\n"
             "HINT:  Start with a new position, or read the shards as tables of their nodes."
         )
 
@@ -187,7 +188,7 @@ class Moves:
     def followed(self, old_shard: Shard, new_shards: list[Shard]) -> None:
         self.release(old_shard)
         self.reported.discard(old_shard.key)  # a shard that moves back is a new table
-        report(f"{old_shard.place} is read to its end; continuing in {', '.join(shard.place for shard in new_shards)}")
+        report(f"{old_shard.place} was read to its end; continuing in {', '.join(shard.place for shard in new_shards)}")
 
     def keep(self, coordinator: Session, shard: Shard) -> None:
         """Lock a shard, unless it is locked already. Raise an error if the shard no longer exists."""

@@ -108,8 +108,8 @@ class Preparation:
 def missing(table: str, evaluated: str | None, name: str) -> str:
     if evaluated is not None:
         return (
-            f"column {evaluated} of {table} has a default, which the coordinator evaluates: the number belongs to a "
-            f"transaction of another node\nHINT:  Add another column: {GENERATED}. This rewrites the shards."
+            f"the coordinator evaluates the default of column {evaluated} of {table}: the result is not the number of "
+            f"the node's transaction\nHINT:  Add another column: {GENERATED}. This rewrites the shards."
         )
     return (
         f"table {table} has no column {name} with the transaction number\n"

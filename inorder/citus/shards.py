@@ -56,7 +56,7 @@ class Shard:
         return f"{one_line(self.host)}:{self.port}"
 
     def holds(self, other: "Shard") -> bool:
-        """True if this shard had the rows of the other shard.
+        """True if the other shard has rows that were in this shard.
 
         >>> whole = Shard(1, "public.t_1", 1, "a", 5432, 0, 9)
         >>> [whole.holds(Shard(2, "public.t_2", 1, "a", 5432, *part)) for part in ((0, 4), (5, 9), (10, 19))]
@@ -77,7 +77,7 @@ class ShardSession(Session):
     settings = SETTINGS
 
     def hint_of_name(self, name: str) -> str:
-        """No hint, because no user writes the name of a shard: table() raises UndefinedTable if a shard was moved."""
+        """No hint: users do not type the names of shards, and the callers handle the error for a moved shard."""
         return ""
 
 
@@ -112,7 +112,7 @@ class Distributed:
         ]
         if len({shard.id for shard in shards}) < len(shards):
             raise InputError(
-                f"table {self.table.shown} has shards on several nodes at once, as a reference table has\n"
+                f"each shard of table {self.table.shown} is on several nodes, as in a reference table\n"
                 "HINT:  Each node has all rows of the table: on one node, read the shard as a table of that node."
             )
         return shards
@@ -136,7 +136,7 @@ def successors(earlier: Mapping[str, Shard], listed: Sequence[Shard]) -> dict[st
     for shard in new_shards:
         if not any(shard in replacing for replacing in replacements.values()):
             raise InputError(
-                f"{shard.place} is not a part of a shard that was read: the table was distributed again\n{ANEW}"
+                f"{shard.place} does not replace a shard that was read: the table was distributed again\n{ANEW}"
             )
     for key, replacing in replacements.items():
         if not replacing:

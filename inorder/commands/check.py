@@ -42,7 +42,12 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
 
 @click.command("check")
 @click.argument("readers", nargs=-1, metavar="[READER]...")
-@option("--sql", default="", metavar="QUERY", help="Check a poll in SQL; :last is its position, :now the time.")
+@option(
+    "--sql",
+    default="",
+    metavar="QUERY",
+    help="Check a reader that polls by this query; :last is its position, :now the current time.",
+)
 @option("--program", default="", metavar="COMMAND", help="Check a program that polls once for each line of its input.")
 @option("--start", multiple=True, metavar="NAME=VALUE", help="Initial values of the names in --sql.  [last=0]")
 @option("--ways", "file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -58,7 +63,9 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
         help="Exit with code 3 if any reader has one of these faults: lost, twice, disorder, stalled, differs.  "
              "[lost,twice,differs with --sql, --program or --ways]")  # fmt: skip
 @option("--script", type=FILE, help="Write the shortest schedule with a fault to a new file, for psql.")
-@option("--record", type=FILE, help="Write a file to be committed: versions, seed, hash of the reader, cases, verdict.")
+@option(
+    "--record", type=FILE, help="Write a file for version control: versions, seed, hash of the reader, cases, verdict."
+)
 @option(
     "-d", "--dsn", type=DSN, help="Run on your own server instead, in a schema inorder_lab that is removed afterwards."
 )

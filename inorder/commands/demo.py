@@ -40,11 +40,11 @@ MOST_SECONDS, MOST_ROUNDS, MOST_READING = 3600, 1000, 300
 @option("--reading", type=count(1, MOST_READING, "SECONDS"), default="10",
         help="Seconds of the polling experiment, which comes first.")  # fmt: skip
 @option("--embedded", is_flag=True, excludes=["--bindir"],
-        help="Run the embedded PostgreSQL even if the system has a PostgreSQL.")  # fmt: skip
+        help="Run the embedded PostgreSQL even if another PostgreSQL is installed.")  # fmt: skip
 def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int, rounds: int, reading: int) -> None:
     """Show in about three minutes what polling readers lose and what random keys cost, on a server that is thrown away.
 
-    Runs a PostgreSQL that is installed on this machine, in a temporary folder. Writes inorder-report.html,
+    Runs PostgreSQL from an installation on this machine, in a temporary folder. Writes inorder-report.html,
     inorder-demo.jsonl and inorder-demo-reader.jsonl, with a number if these files exist, and prints the tables.
     """
     out.mkdir(parents=True, exist_ok=True)

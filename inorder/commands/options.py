@@ -57,7 +57,7 @@ def plan_given(plan: type[Plan], size: str, own: bool, settings: Mapping[str, An
     values = {name.removeprefix(SET): value for name, value in settings.items() if value is not None}
     for name in values if own else ():
         if (setting := settings_of(plan)[name]).of_server:
-            raise InputError(f"{setting.option(name)} is for a throw-away server, and excludes --dsn")
+            raise InputError(f"{setting.option(name)} is for a throw-away server, and cannot be used with --dsn")
     return plan.of_size(size, values)
 
 
@@ -70,7 +70,7 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
         option("-d", "--dsn", type=DSN, hidden=kind.alone,
                help="Run on your own server instead, in a schema inorder_lab that is removed afterwards: connection "
                "string, URI or service=NAME; '' for libpq's environment."),
-        *size_options("A short run, of about a minute.", "The sizes of the published results: hours or days."),
+        *size_options("A short run, of about a minute.", "A run of the published size, which takes hours or days."),
         *(
             option(settings[name].option(name), SET + name, type=settings[name].type, help=described(kind, name))
             for name in sorted(settings, key=lambda name: name in COMMON)

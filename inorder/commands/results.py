@@ -48,7 +48,7 @@ def lab_resume(
     except InputError as error:
         raise InputError(f"{file} is damaged: {error}") from error
     if source is not None and "source" not in settings_of(kind.Plan):
-        raise InputError("--source is only for runs of the experiment like")
+        raise InputError('--source is only for runs of the experiment "like"')
     if source is not None:
         plan = replace(plan, source=source)
     # Fail before the measurements, which may take hours, if the result cannot be shown.

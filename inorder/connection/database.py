@@ -87,8 +87,8 @@ class UserConnection(psycopg.Connection[ServerRow]):
     def by_users_path(self, text: sql.SQL, name: str) -> Any:
         """The OID of a table. Only the table name is resolved by the user's path: all other names are qualified.
 
-        Behind a pooler, a name without a schema is refused if another client, with another path, has begun the server's
-        session.
+        Behind a pooler, a name without a schema is refused if the server's session was started by another client, with
+        another path.
         """
         with super().transaction(force_rollback=True):
             # The path is read before it is set below. SHOW is safe under any path, because it looks up no object.
@@ -105,8 +105,8 @@ class UserConnection(psycopg.Connection[ServerRow]):
                 is_as_requested = same_path(requested, path)
             if not is_as_requested and is_unqualified(name):
                 raise InputError(
-                    f"cannot resolve table {name}: the session has search_path {path}, and not the requested "
-                    f"{requested or 'default'}, because there is a pooler\nHINT:  Name the table with its schema."
+                    f"cannot resolve table {name}: behind a pooler, the session has search_path {path} instead of the "
+                    f"requested {requested or 'default'}\nHINT:  Name the table with its schema."
                 )
             (number,) = one_row(self, text, (name,))
         return number

@@ -47,8 +47,8 @@ def absence(database: str, owned: ServerRow | None) -> str:
         return f"the database {quoted(database)} has no extension inorder; HINT: Run inorder install."
     return (
         f"inorder in schema {quoted(owned[0])} of database {quoted(database)} belongs to role {quoted(owned[1])}\n"
-        "HINT: Connect as that role, or let a superuser own the schema. (If you are not a superuser, the owner of the "
-        "database may own it, too.) The owner of a schema can replace its functions."
+        "HINT: The owner of a schema can replace its functions. Connect as that role, or change the owner to a "
+        "superuser. If you are not a superuser, the owner may also be the owner of the database."
     )
 
 
@@ -212,7 +212,9 @@ class Session:
         return did_you_mean(name, names)
 
     def check_name(
-        self, table: Table, hint: str = "That table is read to its end. For the new table, begin with a new position."
+        self,
+        table: Table,
+        hint: str = "That table has been read to its end. For the new table, begin with a new position.",
     ) -> None:
         """Raise an error if the name now belongs to another table, to which the writers write."""
         rows = self.rows(query("table_of_name"), schema=table.schema, name=table.name)
@@ -294,9 +296,9 @@ def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> Inor
         # Names in the text may contain newlines. Further lines are indented, so that none of them begins with a label.
         message += f"\n{label}:  " + text.replace("\n", "\n  ") if text else ""
     if SEEK in (diagnosis.message_hint or "") and acceptance == "--accept-origin":
-        message += "\nUse --accept-table for one run to do that."
+        message += "\nTo do that, use --accept-table for one run."
     if diagnosis.message_primary == OTHER_ORIGIN:
-        message += f"\nUse {acceptance} for one run to do that. After a dump was restored, see feed_rebase() first."
+        message += f"\nTo do that, use {acceptance} for one run. After a dump was restored, see feed_rebase() first."
     failed = error.sqlstate is None or error.sqlstate.startswith((*FAILURES, *PASSING))
     return InorderError(message) if failed else InputError(message)
 

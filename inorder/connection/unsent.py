@@ -15,8 +15,8 @@ from inorder.text import listed
 NO_TEXT = ("22021", "22P05")  # bytes that are not text in the server's encoding, or that UTF-8 cannot represent
 AS_TEXT = sql.SQL("pg_catalog.format('%s', e.{})")
 LARGE = (
-    "A row must have less than 1 GB as text, in which a byte of bytea takes two characters. --format binary, arrow and "
-    "parquet deliver a row that has less than 1 GB in binary form. --batch-rows 1 delivers the rows before this row, "
+    "The text of a row must be smaller than 1 GB; a byte of bytea takes two characters. --format binary, arrow and "
+    "parquet deliver a row that is smaller than 1 GB in binary form. --batch-rows 1 delivers the rows before this row, "
     "unless an unfinished batch contains all of them."
 )
 NO_LETTERS = (

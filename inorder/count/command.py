@@ -1,4 +1,4 @@
-"""``inorder count``: its commands, their options, and the calls of the counter."""
+"""``inorder count``: its commands and their options; each command calls the counter of a table."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ EVERY_MINUTE = "* * * * *"
 of_table = click.argument("table")
 formatted = format_option(["text", "json", "csv"], "Output format; json prints one object or, with --by, one per line.")
 shards_option = option(
-    "--shards", is_flag=True, excludes=["--by"], help="Add up the shards of a TABLE that Citus has distributed."
+    "--shards", is_flag=True, excludes=["--by"], help="TABLE is distributed by Citus: include all its shards."
 )
 
 
@@ -116,7 +116,7 @@ def stop(table: str, by: str | None, shards: bool, dsn: str) -> None:
 @option("--schedule", metavar="CRON", default=EVERY_MINUTE, help="When to fold.")
 @dsn_option()
 def cron(table: str, schedule: str, dsn: str) -> None:
-    """Print the SQL statement by which pg_cron schedules folds of TABLE."""
+    """Print the SQL statement that schedules folds of TABLE with pg_cron."""
     from inorder.connection.reconnect import once  # noqa: PLC0415
     from inorder.count.counter import Counter  # noqa: PLC0415
 

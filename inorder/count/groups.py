@@ -32,7 +32,7 @@ def columns_of(text: str) -> list[str]:
 
 
 class GroupCounter(Counter):
-    """The counts of one table by some columns."""
+    """The counts of the groups of a table, by the given columns."""
 
     def __init__(self, name: str, columns: list[str]) -> None:
         super().__init__(name)

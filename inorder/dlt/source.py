@@ -28,11 +28,11 @@ MISFIT = "Load the column as text: columns={{{column!r}: {{'data_type': 'text'}}
 
 def require_allowed(start: str, max_rows: int, max_batches: int | None) -> None:
     if not 1 <= max_rows <= MOST_ROWS:
-        raise InputError(f"max_rows is {max_rows} and must be from 1 to {MOST_ROWS:,}")
+        raise InputError(f"max_rows must be 1 to {MOST_ROWS:,}, not {max_rows}")
     if max_batches is not None and max_batches < 1:
-        raise InputError(f"max_batches is {max_batches} and must be at least 1")
+        raise InputError(f"max_batches must be at least 1, not {max_batches}")
     if start not in ("beginning", "now"):
-        raise InputError(f"start is {quoted(start)} and must be beginning or now")
+        raise InputError(f"start must be beginning or now, not {quoted(start)}")
 
 
 def feed_table(

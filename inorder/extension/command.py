@@ -50,8 +50,8 @@ def build(pg_config: Path | None, directory: Path) -> None:
 @pg_config_option
 @option(
     "--directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
-    excludes={"--pg-config": "the files have the paths of the server they were built for"},
-    help="Install the files that inorder extension build has written there, without compiling.",
+    excludes={"--pg-config": "the paths of the files determine the server"},
+    help="Install the files that inorder extension build has written into DIR, without compiling.",
 )  # fmt: skip
 def install(pg_config: Path | None, directory: Path | None) -> None:
     """Compile the extension, and install its files on the server.
@@ -76,7 +76,7 @@ def uninstall(pg_config: Path | None, dsn: str, yes: bool) -> None:
     """Remove the extension's files from the server's folders, by sudo if the user may not write to them.
 
     First run DROP EXTENSION inorder in each database: without the library, INSERT fails for tables whose keys or
-    guards call it. Fails if a database uses the library; warns if the server cannot be asked. Prints the files.
+    guards call it. Fails if a database uses the library; warns if this cannot be checked. Prints the files.
     """
     # This import loads the driver, which the other commands do not need.
     from inorder.extension.users import require_unused  # noqa: PLC0415
@@ -96,7 +96,7 @@ def build_here(server: Installation, target: Path) -> None:
     source = source_folder()
     if source is None:
         raise InputError(
-            "this installation of the tool does not carry the sources of the extension\n"
+            "this installation of the tool does not include the sources of the extension\n"
             f"HINT:  apt-get install postgresql-{server.major}-inorder   (Debian's name)"
         )
     click.echo(f"Building the extension for {server.name}", err=True)

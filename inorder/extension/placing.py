@@ -30,7 +30,7 @@ def built_files(stage: Path) -> list[tuple[Path, Path]]:
 
 
 def installed_files(server: Installation) -> list[Path]:
-    """The files of the extension in the server's folders, whoever installed them; the control file comes first."""
+    """All files of the extension in the server's folders, however installed; the control file comes first."""
     folder = server.sharedir / "extension"
     paths = [folder / "inorder.control", *sorted(folder.glob("inorder--*.sql"))]
     paths += [server.pkglibdir / f"inorder.{suffix}" for suffix in ("so", "dylib")]
@@ -63,7 +63,9 @@ def require_control(stage: Path, targets: Sequence[Path]) -> None:
         raise InputError(f"{stage} has files that inorder extension build does not write: {listed(foreign)}")
     for target in targets:
         if not target.parent.is_dir():
-            raise InputError(f"folder {target.parent} does not exist: the PostgreSQL of these files is not installed")
+            raise InputError(
+                f"folder {target.parent} does not exist: the PostgreSQL for which the files were built is not installed"
+            )
 
 
 def is_writable(paths: Sequence[Path]) -> bool:

@@ -23,7 +23,7 @@ LEAST_CHECK = 60.0  # seconds
 @option("--check", type=duration(LEAST_CHECK), help="Exit with code 3 if a feed has been behind for longer than "
         "this, has a dead batch or has no table; or if the role sees no feed. At least 1min.")  # fmt: skip
 @option("--watch", excludes=["--check"], type=duration(), help="Repeat at this interval until Ctrl-C: 2s, 1m.")
-@option("-o", "--out", type=FILE, help="Write each reading to FILE, replacing FILE atomically, instead of stdout.")
+@option("-o", "--out", type=FILE, help="Write to FILE instead of stdout; FILE is replaced atomically each time.")
 def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: Path | None) -> None:
     """Show the backlog of each feed, its unfinished batch, and the oldest transaction that delays its rows.
 

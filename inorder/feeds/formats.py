@@ -20,11 +20,11 @@ LABELS = ("feed", "owner", "table", "database")
 # The gauges, each named like a column of the query, and their texts. A null in the column gives no sample.
 GAUGES = {
     "caught_up": "1 if all committed rows are read and no batch is unfinished, otherwise 0; no sample if unknown.",
-    "lag_seconds": "Longest time for which rows may be unread, too high by up to a minute; 0 if all rows are read.",
+    "lag_seconds": "Upper bound of the age of unread rows, at most a minute too high; 0 if all rows are read.",
     "polled_seconds": "Seconds since a reader last asked for rows; polls without rows are recorded twice a minute.",
     "moved_seconds": "Seconds since the position last moved, or since the feed was created.",
     "backlog_rows": "Rows that the feed has not read, counted up to 10000; no sample if unknown.",
-    "backlog_transactions": "Transactions, of any table, that have ended and are not read.",
+    "backlog_transactions": "Ended transactions, on any table, that the feed has not read.",
     "unfinished_batch": "Number of the unfinished batch; with several workers, the first one.",
     "worker_batches": "Unfinished batches of workers.",
     "dead_batches": "Batches that are dead after too many tries.",

@@ -44,7 +44,7 @@ RANGES = {
 @option("--interval", type=duration(0.001, MOST_INTERVAL), help="Length of the interval.  [default: 365d]")
 @option(
     "--until", metavar="TIME",
-    help="Use this time instead of the present, to generate the same values again: ISO 8601, by default in UTC.",
+    help="Use this time instead of the current time, for repeatable values: ISO 8601, by default in UTC.",
 )  # fmt: skip
 @option(
     "--lag", type=duration(0, MOST_LAG), default="0s",
@@ -93,7 +93,7 @@ def moment(until: str | None) -> int:
 def historic_times(count: int, now: int, seconds: float) -> Times:
     span = round(seconds * TICKS_PER_SECOND)
     if count > span:
-        room = f"at most {span:,} in {typed_seconds(seconds)}, one per 100 ns"
+        room = f"at most {span:,} for an interval of {typed_seconds(seconds)}, one value per 100 ns"
         raise InputError(f"--count must be {room}, not {count:,}")
     return Times(now - span, span, count)
 
@@ -105,7 +105,7 @@ def check_range(data_set: DataSet) -> None:
     first, last = data_set.times.first - data_set.lag, data_set.times.first + data_set.times.span
     if first < lowest or last > highest:
         raise InputError(
-            f"{data_set.kind} holds times from {name}; --until, --interval and --lag must stay within this range"
+            f"{data_set.kind} represents times from {name}; --until, --interval and --lag must stay within this range"
         )
 
 

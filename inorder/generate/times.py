@@ -49,7 +49,7 @@ class Times:
         """The times from ``begin`` on, one for each random word.
 
         The upper 53 bits of a word are a fraction of at most 1 - 2^-53. The product of the fraction and a width is
-        below the width, even after width and product are rounded: the difference is at least half of the last place.
+        below the width, even after rounding: the difference is at least half a unit in the last place.
         """
         borders = self.borders(begin, len(random))
         widths = np.diff(borders)

@@ -109,7 +109,7 @@ def v4_words(random: Words) -> tuple[Words, Words]:
 def chunks(data_set: DataSet, size: int = CHUNK) -> Iterator[tuple[Words, Words]]:
     """The high and low words of all values, in the order in which the values were made (by true time).
 
-    The streams are separate; therefore version 7 has the times of version 1 for the same seed.
+    Times have a stream of their own: with the same seed, version 7 therefore has the same times as version 1.
     """
     streams = [PCG64(sequence) for sequence in SeedSequence(data_set.seed).spawn(4)]
     fleet = draw_fleet(data_set.nodes, data_set.lag, streams[0])

@@ -51,7 +51,7 @@ def checked(target: Target, installed: Installed, drop_columns: bool) -> list[st
     if obstacles:
         lines = [f"DETAIL:  {one_line(obstacle)}\nHINT:  {one_line(hint)}" for obstacle, hint in obstacles]
         raise InputError("\n".join([f"{installed} cannot be removed", *lines]))
-    return lost(target, installed, columns) + [f"the calls of inorder in {row['described']}" for row in callers]
+    return lost(target, installed, columns) + [f"{row['described']}: its calls of inorder" for row in callers]
 
 
 Obstacles = Iterator[tuple[str, str]]  # pairs of an obstacle and its remedy

@@ -1,4 +1,4 @@
-"""``inorder install``, ``upgrade`` and ``uninstall``: their options, and the calls of their actions."""
+"""``inorder install``, ``upgrade`` and ``uninstall``: the commands and their options."""
 
 import re
 from typing import Any
@@ -55,7 +55,7 @@ def upgrade(**options: Any) -> None:
 @lock_timeout_option("5s")
 @dsn_option()
 def uninstall(**options: Any) -> None:
-    """Print what needs inorder or would be lost, ask, and remove inorder from the database."""
+    """Print what depends on inorder or would be lost, ask for confirmation, and remove inorder from the database."""
     perform("uninstall", **options)
 
 

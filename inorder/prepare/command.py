@@ -14,14 +14,14 @@ from inorder.text import lines, print_text
         help="Column with the transaction number; added if there is none.")  # fmt: skip
 @option("--changes", is_flag=True,
         excludes=dict.fromkeys(("--column", "--drop-column"), "the table gets no column"),
-        help="For copies of a table with updates and deletes: log its changes, by changes_enable(). The first batch of "
-             "a reader is the whole table.")  # fmt: skip
+        help="Log the changes of TABLE with changes_enable(), for copies of a table with updates and deletes. The "
+             "first batch of a reader is the whole table.")  # fmt: skip
 @option("--feed", metavar="NAME", requires="--changes",
         excludes={"--undo": "feed_drop() drops a feed"},
         help="With --changes: create the feed, too, in the same transaction.")  # fmt: skip
 @option("--insert-only", is_flag=True, excludes={"--undo": "", "--changes": "the table gets no guard"},
-        help="Prepare TABLE in spite of warnings, for instance that rows were updated or deleted. From now on DELETE "
-             "is an error, and an UPDATE is not delivered.")  # fmt: skip
+        help="Prepare TABLE despite warnings, such as that rows were updated or deleted. From now on DELETE is an "
+             "error, and an UPDATE is not delivered.")  # fmt: skip
 @lock_timeout_option("500ms")
 @tries_option()
 @option(
@@ -30,7 +30,7 @@ from inorder.text import lines, print_text
     help="Drop the guard, and the index that prepare has built. With --changes: drop the triggers, but not the log.",
 )
 @option("--drop-column", is_flag=True, requires="--undo",
-        help="With --undo: drop the column, with the numbers of all rows.")  # fmt: skip
+        help="With --undo: drop the column, and thereby the transaction numbers of all rows.")  # fmt: skip
 @option("--dry-run", is_flag=True, help="Print the statements that remain to be run, without running them.")
 @dsn_option()
 def prepare(dry_run: bool, **options: Any) -> None:

@@ -137,12 +137,12 @@ class Preparation:
             owner = next((one_line(str(role)) for _, role in rows if role is not None), None)
             raise InputError(
                 f"table {self.table.shown} cannot be prepared by this role, which lacks: "
-                f"{one_line('; '.join(str(privilege) for privilege, _ in rows))}\nHINT:  Nothing was done."
+                f"{one_line('; '.join(str(privilege) for privilege, _ in rows))}\nHINT:  Nothing was changed."
                 + (f" Let role {owner} run {self.command(owner=owner)}" if owner else "")
             )
 
     def command(self, *options: str, owner: str | None = None) -> str:
-        """The present command for a shell, with more options, or for another role."""
+        """The command line of this run, with more options, or for another role."""
         request = self.request
         arguments = [*options, *(["--changes"] if request.changes else [])]
         arguments += ["--feed", request.feed] if request.feed else []

@@ -64,7 +64,8 @@ def fields_of(columns: Sequence[TableColumn], table: str) -> list[Field]:
         former = names.setdefault(column.name.lower(), column.name)
         if former != column.name:
             raise InputError(
-                f"columns {quoted(former)} and {quoted(column.name)} of {table} have the same name for Spark\n"
+                f"columns {quoted(former)} and {quoted(column.name)} of {table} have the same name except for case, "
+                "which Spark ignores\n"
                 "HINT:  Name the columns to read by schema(); to read both, set spark.sql.caseSensitive."
             )
     return [field_of(column) for column in columns]

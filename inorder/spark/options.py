@@ -59,7 +59,7 @@ class Options:
 
 
 def parsed(given: Mapping[str, str]) -> Options:
-    """The options, after a check.
+    """The options of a query; an error if an option is unknown, missing or invalid.
 
     >>> parsed({"dsn": "service=shop", "table": "events", "max_rows": "500"}).max_rows
     500
@@ -91,9 +91,9 @@ def parsed(given: Mapping[str, str]) -> Options:
 
 
 def checked(options: Options) -> Options:
-    """Refuse options that exclude each other."""
+    """Refuse options that cannot be used together."""
     if options.shards and options.read != options.plan:
-        raise InputError("the option shards excludes read_dsn: each shard is read on its node")
+        raise InputError("the options shards and read_dsn cannot be used together: each shard is read on its node")
     return options
 
 
@@ -107,7 +107,7 @@ def check_known(options: Mapping[str, str]) -> None:
 def address_of(options: Mapping[str, str], key: str) -> Address | None:
     text, variable = options.get(key), options.get(f"{key}_env")
     if text is not None and variable is not None:
-        raise InputError(f"the options {key} and {key}_env exclude each other")
+        raise InputError(f"the options {key} and {key}_env cannot be used together")
     if variable is not None:
         return Address(variable, is_variable=True)
     return None if text is None else Address(without_secrets(text, key))
@@ -139,18 +139,18 @@ def number(options: Mapping[str, str], key: str, default: int, least: int, most:
 
     >>> number({"parts": "0"}, "parts", 1, 1, 10000)
     Traceback (most recent call last):
-    inorder.errors.InputError: the option parts is "0" and must be a whole number from 1 to 10,000
+    inorder.errors.InputError: the option parts must be a whole number from 1 to 10,000, not "0"
     """
     text = options.get(key, str(default)).strip()
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and least <= int(text) <= most):
-        raise InputError(f"the option {key} is {quoted(text)} and must be a whole number from {least:,} to {most:,}")
+        raise InputError(f"the option {key} must be a whole number from {least:,} to {most:,}, not {quoted(text)}")
     return int(text)
 
 
 def flag(options: Mapping[str, str], key: str) -> bool:
     text = options.get(key, "false").strip().lower()
     if text not in ("true", "false"):
-        raise InputError(f"the option {key} is {quoted(text)} and must be true or false")
+        raise InputError(f"the option {key} must be true or false, not {quoted(text)}")
     return text == "true"
 
 
@@ -161,4 +161,4 @@ def place_in(options: Mapping[str, str], key: str, words: tuple[str, ...], defau
     if text.startswith("{"):
         return text
     allowed = ", ".join([*words, "an offset: JSON as in the checkpoint or in the progress of a query"])
-    raise InputError(f"the option {key} is {quoted(text[:100])} and must be {allowed}")
+    raise InputError(f"the option {key} must be {allowed}, not {quoted(text[:100])}")

@@ -1,8 +1,8 @@
 """Read a table that Citus has distributed, shard by shard. The coordinator lists the shards.
 
 An offset has a position in each shard. A shard that is moved or split is read to its end in its old place. The next
-offset then has positions in the new places. Each has a mark of the position at which the old shard ended. The mark
-shows that no rows are missing between the two offsets.
+offset then has positions in the new places. Each of these is marked with the position at which the old shard ended. The
+mark shows that no rows are missing between the two offsets.
 """
 
 import hashlib

@@ -71,8 +71,8 @@ IN_DATABASE = "a feed has its table and its position in the database"
         "--feed": "use --position FILE, or read the changes by changes_batch_rows()",
         "--order-by": "changes have no order", "--shards": "changes of distributed tables are not logged",
     },
-    help="Read the changes that a copy of TABLE needs: rows with a version, and with op, which is upsert, delete or "
-         "resync. changes_enable() logs the updates and deletes.",
+    help="Read the changes that a copy of TABLE needs: rows with the columns version and op, which is upsert, delete "
+         "or resync. changes_enable() logs the updates and deletes.",
 )  # fmt: skip
 @option(
     "--order-by", metavar="COLUMN", excludes={
@@ -82,7 +82,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )  # fmt: skip
 @option(
     "--shards", is_flag=True,
-    help="Read all shards of a TABLE that Citus has distributed, from the coordinator; FILE has all positions.",
+    help="Read all shards of a TABLE that Citus has distributed, from the coordinator; FILE keeps all positions.",
 )  # fmt: skip
 @option(
     "--position", section="Position", type=FILE, help="File with the position in TABLE; created if it does not exist."
@@ -90,16 +90,16 @@ IN_DATABASE = "a feed has its table and its position in the database"
 @option("--start", type=click.Choice(["beginning", "now"]), default="beginning", help="Where a new position starts.")
 @option(
     "--accept-origin", is_flag=True,
-    help="Continue with a position of another server or timeline, after a promotion or pg_upgrade that lost nothing.",
+    help="Continue with a position from another server or timeline, after a promotion or pg_upgrade that lost no data.",
 )  # fmt: skip
 @option(
     "--accept-table", is_flag=True, excludes={"--shards": "each shard is a table of its own"},
-    help="Continue although the guard or the primary key of TABLE was created again, or partitions were attached. "
+    help="Continue even if the guard or the primary key of TABLE was created again, or partitions were attached. "
          "Rows that were in the partitions before are not delivered.",
 )  # fmt: skip
 @option(
     "--accept-output", is_flag=True,
-    help="Continue although standard output is not the file that the position belongs to.",
+    help="Continue even if standard output is not the file that the position belongs to.",
 )  # fmt: skip
 @option(
     "--batch-rows", section="Batches", type=count(1, MOST_ROWS), default="10k",
@@ -133,7 +133,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )  # fmt: skip
 @option(
     "--frame", is_flag=True, excludes={"--exec": "a command has a whole batch as its input"},
-    help="Write a line with name and length before each batch, for a pipe.",
+    help="For pipes: write a line with the name and the length of the batch before each batch.",
 )  # fmt: skip
 @option(
     "-f",
@@ -184,6 +184,6 @@ def check(
     if feed is None and (table is None or position is None):
         raise InputError("give a TABLE and --position FILE, or --feed NAME")
     if feed is not None and table is not None:
-        raise InputError(f"--feed excludes TABLE: {IN_DATABASE}")
+        raise InputError(f"--feed cannot be used with TABLE: {IN_DATABASE}")
     if (output == "parquet") != (directory is not None):
         raise InputError("--format parquet and --directory require each other")

@@ -73,7 +73,10 @@ class FeedSource(Source):
         return self.session.row(query(text), name=self.name, owner=self.owner_oid, **parts)
 
     def next(self) -> Batch | None:
-        """The unfinished batch, or the next batch. A batch delivered before a lost connection is finished first."""
+        """The unfinished batch, or the next batch.
+
+        A batch that was delivered before the connection was lost is finished first.
+        """
         number, self.token = self.ask("tail_feed_batch", max_rows=self.max_rows)
         if number is not None and number == self.delivered:
             self.finish(Batch(number), None)

@@ -62,7 +62,7 @@ class OutputFile:
             raise InorderError(about_file(text)) from None
         self.has_name = self.status().st_nlink > 0
         if os.path.samestat(self.status(), os.fstat(sys.stderr.fileno())):
-            text = "standard error goes to the file of the rows"
+            text = "standard error is redirected to this file, too"
             raise InputError(
                 about_file(f"{text}\nHINT:  Redirect it elsewhere (not 2>&1), and remove these lines from the file.")
             )
@@ -143,7 +143,7 @@ class OutputFile:
     def check_empty(self, mark: Mark, is_unfinished: bool, is_same: bool) -> None:
         """Accept an empty file as new.
 
-        Raise an error if the file is open for appending and was emptied, or if the former file ends within a batch.
+        Raise an error if the file is open for appending and was emptied, or if the previous file ends within a batch.
         """
         if mark.size > 0 and is_same and self.appends:
             raise MismatchError(
@@ -151,7 +151,7 @@ class OutputFile:
                 "truncation are in neither file"
             )
         if is_unfinished and not is_same:
-            raise MismatchError("it is new, and the last batch is unfinished in the former file")
+            raise MismatchError("it is new, and the last batch is unfinished in the previous file")
 
     def check_header(self, header: bytes) -> None:
         """Raise an error unless the file begins with the header of the rows to be written."""
@@ -301,12 +301,12 @@ def advice(reason: str, mark: Mark, is_unfinished: bool) -> str:
     """The error for a file that is not the expected file, with possible remedies."""
     if is_unfinished:
         hint = (
-            "Append to the former file once more, to complete its last batch. Or cut the former file to its first "
+            "Append to the previous file once more, to complete its last batch. Or cut the previous file to its first "
             f"{mark.size} bytes (truncate -s) and use --accept-output."
         )
     else:
         hint = (
-            f"Append to the former file; if it has more than {mark.size} bytes, first cut it to that size "
+            f"Append to the previous file; if it has more than {mark.size} bytes, first cut it to that size "
             "(truncate -s): later rows are delivered again. Or use --accept-output to continue in this file."
         )
     return f"standard output is not the file that the position belongs to: {reason}\nHINT:  {hint}"

@@ -118,7 +118,7 @@ class ParquetSink(Sink):
                 )
             if source.is_new and any(self.directory.glob("*.parquet")):
                 raise InputError(
-                    f"{self.directory} has Parquet files, and the {reader} is new: rows would be there twice\n"
+                    f"{self.directory} has Parquet files, but the {reader} is new: rows would be duplicated\n"
                     "HINT:  Give an empty directory."
                 )
         except OSError as error:
@@ -142,8 +142,8 @@ class ParquetSink(Sink):
         elif self.last not in ("", name) and digest_of(self.last) != self.recorded and not self.accepts:
             raise InputError(
                 f"{self.directory} has batch {self.last}, which {self.request.position} does not have: the position "
-                "file is a copy from before that batch, or was since used with another directory\n"
-                "HINT:  Put the newest copy back, or give an empty directory; or remove the files with rows after the "
+                "file is a copy from before that batch, or has since been used with another directory\n"
+                "HINT:  Restore the newest copy, or give an empty directory; or remove the files with rows after the "
                 "position, which are then delivered again, and use --accept-output."
             )
         self.name = name

@@ -57,7 +57,7 @@ class PositionFile:
             raise InputError(f"cannot use {self.given_path}: {error}") from error
 
     def kept(self, decoded: Callable[[bytes], Kept]) -> Kept | None:
-        """The present content, even after a failed save or after closing; None if it cannot be read."""
+        """The content on disk, even after a failed save or after closing; None if it cannot be read."""
         with suppress(OSError, ValueError):
             return decoded(self.path.read_bytes())
         return None
@@ -67,7 +67,7 @@ class PositionFile:
         if size == 0:
             raise ValueError(
                 "it is empty, and the position of the last run is lost\n"
-                "HINT:  Put a copy back. If no row was ever read with this file, remove it: a new one is created."
+                "HINT:  Restore a copy. If no row was ever read with this file, remove it: a new one is created."
             )
         if size > MOST_BYTES:
             raise ValueError(f"it has {size:,} bytes, and a position file has at most {MOST_BYTES:,}")

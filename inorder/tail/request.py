@@ -1,4 +1,4 @@
-"""The request of a call of ``inorder tail``."""
+"""The options of ``inorder tail`` as one object."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -42,7 +42,10 @@ def copied(
     session: Session, table: Table, form: Format, batch: Json | int, stream: Stream | None = None,
     answer: list[bytes | None] | None = None, of_changes: bool = False, after: Json | None = None,
 ) -> Generator[Any, None, None]:  # fmt: skip
-    """The rows of a batch, read by the query in ``answer`` or by a new query. Raise an error if the query changes."""
+    """The rows of a batch, read by the query in ``answer`` or by a new query.
+
+    Raise an error if the server, asked again afterwards, returns another query: the table was changed meanwhile.
+    """
     question = query("tail_changes_again" if of_changes else "tail_again")
     again = session.statement(
         question, columns=form.wanted(table, of_changes), batch=as_text(batch), after=as_text(after)

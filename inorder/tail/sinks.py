@@ -18,7 +18,7 @@ Report = Callable[[int], None]  # a function that is called with the number of f
 
 
 class Sink:
-    """An output that takes rows, batch by batch. This base class is for a device: a written row is delivered."""
+    """An output for batches of rows. This base class writes to a device, where rows are delivered when written."""
 
     waits_for_nobody = False  # True if writing does not wait for another program while a transaction may be open
     can_take_back = False  # True if rows of a batch can be removed before the batch is delivered
@@ -26,7 +26,7 @@ class Sink:
 
     def __init__(self, report: Report, form: Format) -> None:
         self.report, self.form = report, form
-        self.rows = 0  # rows of the present batch so far
+        self.rows = 0  # rows of the current batch so far
         self.started = False
 
     def resume(self, source: Source, accept: bool) -> None:
@@ -72,7 +72,7 @@ class Sink:
         put_all(STANDARD_OUTPUT, self.form.shown(content) if is_terminal() else content)
 
     def size_in_file(self) -> int | None:
-        """The size of the present batch in a file; None if finish() may wait for another program."""
+        """The size of the current batch in a file; None if finish() may wait for another program."""
         return None
 
     def again(self) -> None:
@@ -97,7 +97,7 @@ class Sink:
         """Between batches, raise an error if the next batch cannot be written."""
 
     def end(self, header: bytes) -> None:
-        """End the run after a batch: complete the format of the output, even if the run had no rows."""
+        """End the run after a batch: write the trailer of the format, and the header if the run had no rows."""
         end_bytes = (header if self.at_start() else b"") + self.form.trailer
         put_all(STANDARD_OUTPUT, self.form.shown(end_bytes) if is_terminal() else end_bytes)
 

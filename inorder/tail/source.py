@@ -48,7 +48,7 @@ class Source:
         raise NotImplementedError
 
     def output(self) -> Mark | None:
-        """The end of the rows in a file, according to the position on disk."""
+        """The end of the delivered rows in the output file, as saved with the position; None without such a file."""
         return None
 
     def lock(self) -> int:

@@ -23,8 +23,8 @@ from inorder.tail.source import Batch, Source
 from inorder.tail.state import Json, Mark, Pending, State, decode, encode, order_of
 from inorder.text import one_line, quoted
 
-# A batch into a file may be enlarged, because a file does not show where a batch ends. The limits are: rows, bytes, and
-# how many times as large as the last batch the new batch may be.
+# A batch that is written to a file may be enlarged, because a file does not show where a batch ends. The limits are:
+# rows, bytes, and the ratio to the rows of the previous batch.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 1_000_000, 100_000_000, 10
 SAVE_SECONDS = 0.2  # seconds between two saves of the position while batches are written to a file
 
@@ -93,14 +93,16 @@ class TableSource(Source):
         self.session.check_name(self.table)
 
     def numbered_table(self) -> Table:
-        """The table whose transactions are in the positions."""
+        """The table to which the transactions in the positions belong."""
         return self.table
 
     def check_order(self, state: State) -> None:
         order_by = order_of(state.position)
         if (requested := self.request.order_by) not in (None, order_by):
             order = f"column {one_line(order_by)}" if order_by else "transactions"
-            raise InputError(f"{self.file.given_path} is a position in the order of {order}, not of column {requested}")
+            raise InputError(
+                f"{self.file.given_path} has a position in the order of {order}, not in the order of column {requested}"
+            )
 
     def check_kept(self, state: State) -> None:
         """Check that the server can read all positions in the file."""
@@ -118,7 +120,7 @@ class TableSource(Source):
             raise InputError(damaged + problem)
 
     @property
-    def present(self) -> State:
+    def current(self) -> State:
         assert self.state is not None
         return self.state
 
@@ -134,7 +136,7 @@ class TableSource(Source):
         self.file.save(encode(state), lasting)
 
     def next(self) -> Batch | None:
-        if pending := self.present.pending:
+        if pending := self.current.pending:
             is_ours = self.latest is not None and self.latest.batch == pending.batch
             return self.latest if is_ours else batch_of(pending.batch, pending.after)
         self.latest = patiently(self.session.connection, self.look_for_batch)
@@ -142,7 +144,7 @@ class TableSource(Source):
 
     def look_for_batch(self) -> Batch | None:
         """The batch after the position; its rows are read in the same transaction."""
-        stream, self.stream = self.stream or self.ask(self.present.position, self.max_rows), None
+        stream, self.stream = self.stream or self.ask(self.current.position, self.max_rows), None
         answer = stream.begin()
         if not answer:
             stream.send(b"COMMIT")
@@ -162,13 +164,13 @@ class TableSource(Source):
         return self.session.asked(self.table, question)
 
     def rows(self, batch: Batch) -> Generator[Any, None, None]:
-        """The rows, read by the query that the server returned with the batch. Raise an error if the query changes."""
+        """The rows, read by the query that the server returned with the batch."""
         if self.arrow is not None:
             self.end_question()
             of_batch = self.arrow.of_batch(self.session, self.table, as_text(batch.batch), as_text(batch.after))
             for rows in of_batch:
-                # Ask ahead only after the first rows: earlier, a pending ALTER TABLE would deadlock with the two
-                # sessions.
+                # Ask ahead only after the first rows have arrived. Otherwise the connection that reads the rows could
+                # wait behind an ALTER TABLE, and the ALTER TABLE for the transaction of the request: a deadlock.
                 if self.stream is None and self.asks_ahead and self.is_behind:
                     self.ask_ahead(batch)
                 yield rows
@@ -210,7 +212,7 @@ class TableSource(Source):
         """
         assert not isinstance(batch.batch, int)
         pending = Pending(batch.batch, batch.after, start)
-        state = replace(self.present, pending=pending, output=output or self.present.output)
+        state = replace(self.current, pending=pending, output=output or self.current.output)
         is_recent = self.saved is not None and self.saved.pending and time.monotonic() - self.saved_at < SAVE_SECONDS
         if start is not None and self.knows_output and is_recent:
             self.state, self.unsaved = state, True
@@ -220,7 +222,7 @@ class TableSource(Source):
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
         """Move the position past the batch. Save the position if the output is not a file."""
-        state = replace(self.present, position=batch.after, pending=None, output=output or self.present.output)
+        state = replace(self.current, position=batch.after, pending=None, output=output or self.current.output)
         if output is None:
             self.save(state)
         else:
@@ -245,14 +247,14 @@ class TableSource(Source):
     def flush(self) -> None:
         """Save the position after the last batch, or before a batch that was cut off."""
         if self.unsaved:
-            self.save(self.present)
+            self.save(self.current)
 
     def skip(self, batch: Batch) -> None:
-        self.state = replace(self.present, position=batch.after, pending=None)
+        self.state = replace(self.current, position=batch.after, pending=None)
         self.forget_ahead()
 
     def wait(self) -> None:
-        self.session.waited(query("tail_wait"), table=self.numbered.oid, position=as_text(self.present.position))
+        self.session.waited(query("tail_wait"), table=self.numbered.oid, position=as_text(self.current.position))
 
     def end(self) -> None:
         if self.state is not None and self.state != self.saved:
@@ -267,7 +269,10 @@ class ChangesSource(TableSource):
         return self.session.log(self.table)
 
     def look_for_batch(self) -> Batch | None:
-        """The next batch of changes. A batch of few rows may have many entries of the log, and need not be the last."""
+        """The next batch of changes. Its number of rows does not show if it is the last batch: the server reports that.
+
+        Several entries of the log may give one row.
+        """
         batch = super().look_for_batch()
         if batch is None:
             return None
@@ -276,7 +281,7 @@ class ChangesSource(TableSource):
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """Save the first bytes of the batch before they reach the output: a batch may differ when it is read again."""
-        if self.present.pending is not None:
+        if self.current.pending is not None:
             self.knows_output = False
         super().begin(batch, start, output)
 

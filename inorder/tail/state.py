@@ -42,7 +42,7 @@ class Pending:
 
 @dataclass(frozen=True)
 class State:
-    """The content of the file. Rows up to the position are delivered; rows of the pending batch may be delivered."""
+    """The content of the file. Rows up to the position are delivered; rows of the pending batch may be, too."""
 
     database: str
     table: str
@@ -99,7 +99,7 @@ def refused(constant: str) -> None:
 
 
 def state_of(fields: Json) -> State:
-    """The fields as objects, after a check. Raise TypeError if a field is missing or unknown."""
+    """The state with these fields. Raise TypeError if a field is missing or unknown, ValueError if one is invalid."""
     if "shards" in fields:
         raise ValueError("it is a position in the shards of a table: give --shards")
     pending, output = fields.pop("pending"), fields.pop("output", None)
@@ -115,7 +115,7 @@ def mark_of(fields: Json | None) -> Mark | None:
 
 
 def checked(state: State) -> State:
-    """The state, after a check of its parts; the server checks the other fields of positions and batches."""
+    """The state, if the fields that this tool uses are valid; the server checks the other fields."""
     require(isinstance(state.database, str) and isinstance(state.table, str), "database or table")
     check_part(state.position, "position", "partial", "last_key")
     if state.pending is not None:

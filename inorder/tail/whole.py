@@ -79,7 +79,7 @@ class WholeBatches(Sink):
     def put(self, content: Buffer) -> None:
         """Append to the temporary file.
 
-        Each batch has a new file, because a process may still be reading the last file.
+        Each batch has a new file, because a process may still be reading the file of the previous batch.
         """
         try:
             if self.batch is None:
@@ -89,7 +89,7 @@ class WholeBatches(Sink):
         except OSError as error:
             raise InorderError(
                 f"cannot write a batch to a temporary file in {tempfile.gettempdir()}: {error.strerror}\n"
-                "HINT:  TMPDIR names another place; --batch-rows makes batches smaller."
+                "HINT:  Set TMPDIR to another folder, or use smaller batches (--batch-rows)."
             ) from error
 
     def head(self, rows: int, size: int) -> bytes:
@@ -140,7 +140,7 @@ class CommandSink(WholeBatches):
         self.process: subprocess.Popen[bytes] | None = None
 
     def give(self, batch: IO[bytes], size: int) -> None:
-        """Run the command until it succeeds. A signal to stop ends the retries after the present attempt."""
+        """Run the command until it succeeds. A signal to stop ends the retries after the current attempt."""
         for pause in islice(pauses(), self.retries):
             if (code := self.ran(batch, size)) == 0:
                 return

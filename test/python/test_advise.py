@@ -254,7 +254,7 @@ def test_a_database_without_faults_has_no_findings(advised: Advised, server: Ins
     assert (data["findings"], data["leave"]) == ([], [])
     (cause,) = data["not_seen"]
     assert cause.startswith(
-        "readers that poll, counts of all rows, rows that updates change: pg_stat_statements is not"
+        "polling readers, counts of all rows, and which rows updates change: pg_stat_statements is not"
     )
     with advised.session("bare") as admin:
         run(admin, "CREATE EXTENSION pg_stat_statements")

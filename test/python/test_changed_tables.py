@@ -129,12 +129,12 @@ def test_tail_continues_at_its_position(fresh: Connection, tail: Tail) -> None:
     assert numbers(tail(*whole)) == [1, 2]
     run(fresh, "ALTER TABLE events DISABLE TRIGGER ALL", "SELECT feed_enable('events')")
     insert(fresh, 1, 3)
-    assert "HINT:" in (error := tail(*whole, code=2)) and "Use --accept-table for one run" in error
+    assert "HINT:" in (error := tail(*whole, code=2)) and "use --accept-table for one run" in error
     assert numbers(tail(*whole, "--accept-table")) == [3]
     insert(fresh, 1, 4)
     assert numbers(tail(*whole)) == [4]
     error = tail("--feed", "f", "--accept-table", code=2)
-    assert "--feed excludes --accept-table: for a feed, call feed_seek(name, 'here')" in error
+    assert "--feed cannot be used with --accept-table: for a feed, call feed_seek(name, 'here')" in error
 
 
 # A user's operator class, which compares values as the server's class does.

@@ -187,9 +187,9 @@ def test_columns_with_names_that_the_output_uses_are_kept_apart(tail: Tail, fres
 
 
 REFUSED = {
-    ("--shards",): "--changes excludes --shards",
-    ("--order-by", "id"): "--changes excludes --order-by",
-    ("--feed", "f"): "--changes excludes --feed: use --position FILE",
+    ("--shards",): "--changes cannot be used with --shards",
+    ("--order-by", "id"): "--changes cannot be used with --order-by",
+    ("--feed", "f"): "--changes cannot be used with --feed: use --position FILE",
 }  # fmt: skip
 
 

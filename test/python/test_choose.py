@@ -229,7 +229,7 @@ def test_the_table_begins_with_the_chosen_column(tmp_path: Path) -> None:
     done = inorder("choose", "--rate", "10k", "--retention", "30d", "--hide", "60s", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("id uuid PRIMARY KEY DEFAULT uuid_time_nextval(60, 43201)\n\n* ")
-    assert "A key shows its creation time to within 1 min, modulo 30 days." in done.stdout
+    assert "A key reveals its creation time to within 1 min, modulo 30 days." in done.stdout
     table = done.stdout.splitlines()[-6:]
     assert table[0].startswith("time-prefixed") and table[0].endswith("chosen")
     assert [line.split()[0] for line in table[3:]] == ["bigint", "version", "xact"]
@@ -240,7 +240,7 @@ def test_the_cost_of_each_kind_for_a_hundred_billion_rows(tmp_path: Path) -> Non
     plain, explained = (inorder(*arguments, *more, folder=tmp_path).stdout for more in ((), ("--explain",)))
     assert explained.startswith(plain.rstrip("\n"))
     title, head, *table = explained.removeprefix(plain).strip().splitlines()
-    assert title.startswith("6,000,000 rows between two checkpoints") and head.split()[:3] == [
+    assert title.startswith("Leaf pages touched by 6,000,000 rows between two checkpoints") and head.split()[:3] == [
         "key",
         "pages",
         "FPI/row",

@@ -80,7 +80,7 @@ def test_a_default_that_another_node_evaluates_is_refused(
         "INSERT INTO defaults SELECT generate_series(1, 100)",
     )  # fmt: skip
     assert sum(on_each_shard(nodes, coordinator, "defaults", WRONG)) > 0
-    assert "which the coordinator evaluates" in tool(nodes, tmp_path, "citus")("defaults", code=2)
+    assert "the coordinator evaluates the default" in tool(nodes, tmp_path, "citus")("defaults", code=2)
 
 
 # --- the coordinator ------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_each_refusal_names_what_is_missing(nodes: Nodes, coordinator: Connectio
     )  # fmt: skip
     assert "is not distributed" in citus("plain", code=2)
     assert "ADD COLUMN xact bigint GENERATED ALWAYS" in citus("bare", code=2)
-    assert "on several nodes at once" in citus("ref", code=2)
+    assert "is on several nodes, as in a reference table" in citus("ref", code=2)
     assert "give one by --column" in citus("two", code=2)
     assert "CREATE INDEX CONCURRENTLY ON public.two (x)" in citus("two", "--column", "x", code=2)
     assert f"inorder citus {events}" in tail(events, "--shards", "--position", "p", code=2)

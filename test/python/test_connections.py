@@ -125,7 +125,7 @@ def test_an_unqualified_name_is_refused_if_a_pooler_has_another_search_path(
 ) -> None:
     fresh.execute("CREATE SCHEMA elsewhere; CREATE TABLE elsewhere.hidden ()")
     monkeypatch.setattr(database, "asked_path", lambda _: requested)
-    with pytest.raises(InputError, match="because there is a pooler"):
+    with pytest.raises(InputError, match="behind a pooler"):
         user.by_users_path(database.query("table_oid"), "hidden")
     assert user.by_users_path(database.query("table_oid"), "elsewhere.hidden") > 0
 

@@ -131,7 +131,7 @@ def test_check_reports_feeds_that_are_behind_and_dead_batches(feeds: Tail, fresh
     take = "feed_take_batch('work', 'w', max_tries => 1)"
     fresh.execute(f"SELECT feed_fail_batch('work', number, token, 'bad') FROM {take}".encode())
     assert feeds("--check", "1h", "--out", "shown", code=3) == f"feed {fresh.info.user}.work: 1 dead batch\n"
-    assert "--watch excludes --check" in feeds("--check", "1h", "--watch", "1s", code=2)
+    assert "--watch cannot be used with --check" in feeds("--check", "1h", "--watch", "1s", code=2)
 
 
 def test_a_poll_without_rows_is_recorded_before_a_check_would_fail(feeds: Tail, fresh: Connection) -> None:

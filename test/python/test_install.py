@@ -74,7 +74,7 @@ def test_the_best_possible_edition_is_chosen(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--check", "--script"), "--check excludes --script"),
+        (("--check", "--script"), "--check cannot be used with --script"),
         (("--yes",), "No such option '--yes'"),
         (("--schema", "Odd"), '63 characters of a-z, 0-9 and _, not beginning with a digit or pg_: "Odd"'),
         (("--schema", "pg_x"), '"pg_x"'),
@@ -262,7 +262,7 @@ def test_functions_that_inserts_call_are_not_broken(owners: Tool, installed: Con
     )  # fmt: skip
     assert "views use them: function public.f()\n" in owners.uninstall("--yes", code=2)
     run(installed, "INSERT INTO public.t (n) VALUES (1)", "DROP TRIGGER t ON public.t")
-    assert "the calls of inorder in function public.f()" in owners.uninstall("--yes")
+    assert "function public.f(): its calls of inorder" in owners.uninstall("--yes")
 
 
 @pytest.mark.server

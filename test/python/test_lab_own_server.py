@@ -63,7 +63,7 @@ def test_missing_privileges_are_named() -> None:
         fitted(InsertPlan(kinds=("v7",)), but(has_inorder=False))
     with pytest.raises(InputError, match="fewer than any of --clients"):
         fitted(InsertPlan(clients=(8,)), but(free_sessions=5))
-    with pytest.raises(InputError, match='has 2 sessions left for "me", fewer than --clients'):
+    with pytest.raises(InputError, match='has 2 free sessions for "me", fewer than --clients'):
         fitted(NoisePlan(clients=8), but(free_sessions=5))
 
 
@@ -183,7 +183,7 @@ def test_the_reader_experiment_names_what_it_requires() -> None:
     with pytest.raises(InputError, match="track_commit_timestamp is off"):
         fitted(ReaderPlan(), but(tracks_commits=False))
     fitted(MixedPlan(), but(tracks_commits=False))
-    with pytest.raises(InputError, match='has 20 sessions left for "me", too few for --writers and readers'):
+    with pytest.raises(InputError, match='has 20 free sessions for "me", too few for --writers and readers'):
         fitted(ReaderPlan(writers=16), but(free_sessions=23))
     plan, notes = fitted(ReaderPlan(), but(has_inorder=False))
     assert plan.readers == ("id", "created") and "where v7 > last, xmin horizon, inorder feed." in " ".join(notes)

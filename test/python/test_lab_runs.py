@@ -34,7 +34,7 @@ RUNS: dict[str, tuple[str, dict[str, str], set[str], set[str], set[str]]] = {
     "lookup": ("--keys bigint,v7 --rows 5k --queries 3 --rounds 1 --memory 1MB", {}, set(),
                {"Any one row, 5,000 rows"}, set()),
     "nodes": ("--keys uuid,v7 --rows 5k --nodes 2 --lag 0,250ms --memory 1MB", {}, set(),
-              {"Keys of 2 nodes, 1,000 rows a second: 2,500 after 5,000"}, set()),
+              {"Keys of 2 nodes, 1,000 rows a second: 2,500 rows added to 5,000"}, set()),
     "noise": ("--keys v7,sequence --tables 2 --rows 1000 --inserts 800 --rounds 2", {},
               {"version 7 A/B", "sequence-prefixed A/B"}, {"With fewer than 6 rounds"}, {"noise"}),
     "sequence": ("--clients 1 --cache 1 --seconds 1 --rounds 1 --rows 1k --synchronous-commit off",

@@ -166,7 +166,7 @@ def test_missing_privileges_are_named_before_anything_is_done(prepare: Tail, pla
     for grant in grants:
         error = prepare("s.old", code=2)
         assert named in error or grant != grants[0]
-        assert "which lacks: " in error and "HINT:  Nothing was done." in error and value(plain, columns) == 2
+        assert "which lacks: " in error and "HINT:  Nothing was changed." in error and value(plain, columns) == 2
         plain.execute(grant.encode())
     prepare.appended("s.old")
     assert value(plain, columns) == 3

@@ -196,7 +196,9 @@ def test_checkpoints_are_marked_where_they_ended() -> None:
     assert "var(--panel)" not in INSERT.sections(result)[0].charts[-1].svg()
     result.select("insert", "random")[1].series["checkpoints"] = [2.0]  # after two seconds
     chart = INSERT.sections(result)[0].charts[-1]
-    assert chart.caption.endswith("Second by second; the rounds end to end; a diamond marks the end of a checkpoint")
+    assert chart.caption.endswith(
+        "Second by second; the rounds follow one another; a diamond marks the end of a checkpoint"
+    )
     ((second, rate),) = re.findall(
         r'var\(--kind-random[^>]*var\(--panel\)"><title>random: (\S+) at (\d+)<', chart.svg()
     )

@@ -96,7 +96,7 @@ def test_one_session_writes_into_several_numbers_of_tables() -> None:
 
 
 def test_the_option_tables_needs_a_form_with_several_tables() -> None:
-    with pytest.raises(InputError, match="--tables needs a form among own_table, partition_application"):
+    with pytest.raises(InputError, match="--tables requires one of these forms: own_table, partition_application"):
         WritersExperiment.completed(WritersPlan(forms=(BASELINE, LOCK), tables=(2,)), own=False)
     plan = WritersPlan(forms=(BASELINE, OWN_TABLE), tables=(2,))
     assert WritersExperiment.completed(plan, own=False).plan == plan

@@ -109,11 +109,11 @@ def test_every_type_has_a_type_in_spark(cluster: Cluster, fresh: Connection) -> 
 @pytest.mark.parametrize(
     ("kind", "value", "message"),
     [
-        ("date", "'infinity'", "infinite or not in the years"),
-        ("date", "'0001-12-31 BC'", "infinite or not in the years"),
-        ("timestamp", "'-infinity'", "infinite or not in the years"),
-        ("timestamptz", "'10000-01-01 00:00Z'", "infinite or not in the years"),
-        ("date[]", "'{2020-01-01,infinity}'", "infinite or not in the years"),
+        ("date", "'infinity'", "infinity, or a value outside the years"),
+        ("date", "'0001-12-31 BC'", "infinity, or a value outside the years"),
+        ("timestamp", "'-infinity'", "infinity, or a value outside the years"),
+        ("timestamptz", "'10000-01-01 00:00Z'", "infinity, or a value outside the years"),
+        ("date[]", "'{2020-01-01,infinity}'", "infinity, or a value outside the years"),
         ("integer[]", "'{{1,2},{3,4}}'", "an array of 2 dimensions"),
         ("integer[]", "'[2:2][3:3]={{1}}'", "an array of 2 dimensions"),
         ("integer[]", "'[0:1]={1,2}'", "an array whose first index is not 1"),

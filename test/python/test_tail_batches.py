@@ -224,7 +224,7 @@ def test_a_batch_that_does_not_fit_on_disk_is_not_given_to_the_sink(
     insert(fresh, 4_000)
     error = tail.without_room(100_000, "events", "--position", "p", "--batch-rows", "1M", *sink)
     assert "inorder: cannot write a batch to a temporary file in " in error
-    assert ": File too large\nHINT:  TMPDIR names another place" in error
+    assert ": File too large\nHINT:  Set TMPDIR to another folder" in error
     assert not (tail.folder / "got").exists()
     tail("events", "--position", "p", "--batch-rows", "1M", "--exec", "cat >> got")
     assert tail.rows("got") == list(range(1, 4_001))

@@ -55,10 +55,10 @@ def test_a_position_for_another_order_is_refused(tail: Tail, ordered: Connection
     write(ordered, 1)
     tail("events", "--position", "plain")
     tail("events", "--position", "p", "--order-by", "s q")
-    assert "a position in the order of transactions, not of column s q" in tail(
+    assert "has a position in the order of transactions, not in the order of column s q" in tail(
         "events", "--position", "plain", "--order-by", "s q", code=2
     )
-    assert "a position in the order of column s q, not of column n" in tail(
+    assert "has a position in the order of column s q, not in the order of column n" in tail(
         "events", "--position", "p", "--order-by", "n", code=2
     )
     assert "column n of table public.events may be null" in tail("events", "--position", "q", "--order-by", "n", code=2)

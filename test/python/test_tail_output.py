@@ -148,7 +148,7 @@ def test_rotation_during_a_run_loses_no_row(tail: Tail, fresh: Connection) -> No
 
 @pytest.mark.parametrize("create", [True, False])
 def test_rotation_of_half_a_batch_is_refused(tail: Tail, fresh: Connection, create: bool) -> None:
-    """The new file would have the whole batch, and the former file half of it.
+    """The new file would have the whole batch, and the previous file half of it.
 
     The HINT says how to complete the batch.
     """
@@ -158,7 +158,10 @@ def test_rotation_of_half_a_batch_is_refused(tail: Tail, fresh: Connection, crea
     if create:
         (tail.folder / "out").touch()
     message = refused(tail, *LARGE)
-    assert "it is new, and the last batch is unfinished in the former file\nHINT:  Append to the former file" in message
+    assert (
+        "it is new, and the last batch is unfinished in the previous file\nHINT:  Append to the previous file"
+        in message
+    )
     tail.appended(*LARGE, to="out.1")
     insert(fresh, 10, 6_001)
     tail.appended(*LARGE)
@@ -169,7 +172,7 @@ def test_half_a_batch_can_be_cut_off_by_hand(tail: Tail, fresh: Connection) -> N
     insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
     (tail.folder / "out").rename(tail.folder / "out.1")
-    hint = refused(tail, *LARGE).partition("cut the former file to its first ")[2]
+    hint = refused(tail, *LARGE).partition("cut the previous file to its first ")[2]
     os.truncate(tail.folder / "out.1", int(hint.split()[0]))
     tail.appended(*LARGE, "--accept-output")
     assert tail.rows("out.1") + tail.rows() == list(range(1, 6_001))
@@ -417,7 +420,7 @@ def test_messages_are_not_written_among_rows(tail: Tail, fresh: Connection) -> N
         running = preloaded.Run(["tail", *EVENTS], tail.folder, tail.environment, stream, stream)
         assert running.wait(PATIENCE) == 2
     lines = (tail.folder / "out").read_text().splitlines(keepends=True)
-    assert lines[5] == f"inorder: {tail.folder / 'out'}: standard error goes to the file of the rows\n"
+    assert lines[5] == f"inorder: {tail.folder / 'out'}: standard error is redirected to this file, too\n"
     assert lines[6].startswith("HINT:  Redirect")
     (tail.folder / "out").write_text("".join(lines[:5]))
     tail.appended(*EVENTS)

@@ -222,7 +222,7 @@ BEYOND = ("{(,)}", "{[0,)}", "{[-1,5)}")
 NO_SETS = ("x", "{[5,4)}", "{[0,5)", "{[0,99999999999999999999)}", "{[٣,٤)}")
 NOT_WRITTEN_SO = ("{[3,3)}", "{[5,6),[0,5)}", "{[0,5),[5,6)}", "{[0,5],[7,8)}", "{[0,5), [7,8)}", "{empty}")
 NO_POSITIONS = [
-    (b"", "cannot use p: it is empty, and the position of the last run is lost\nHINT:  Put a copy back."),
+    (b"", "cannot use p: it is empty, and the position of the last run is lost\nHINT:  Restore a copy."),
     (b"{", "cannot use p: it is damaged, or not a position file: JSONDecodeError"),
     (b"[" * 100_000, "cannot use p: it is damaged, or not a position file: it is nested too deeply"),
     (changed(table="\ud800"), "cannot use p: it is damaged, or not a position file: UnicodeEncodeError"),

@@ -165,20 +165,20 @@ def test_json_has_the_same_values(types: Connection, tail: Tail) -> None:
 
 # Values that Arrow cannot represent, each with the message about it.
 MISFITS = [
-    ("date", "'infinity'", "infinite or not in the years"),
-    ("date", "'0044-03-15 BC'", "infinite or not in the years"),
-    ("timestamp without time zone", "'294276-01-01'", "infinite or not in the years"),
-    ("timestamp without time zone", "'4713-01-01 BC'", "infinite or not in the years"),
-    ("timestamp with time zone", "'-infinity'", "infinite or not in the years"),
-    ("timestamp with time zone", "'10000-01-01 00:00Z'", "infinite or not in the years"),
+    ("date", "'infinity'", "infinity, or a value outside the years"),
+    ("date", "'0044-03-15 BC'", "infinity, or a value outside the years"),
+    ("timestamp without time zone", "'294276-01-01'", "infinity, or a value outside the years"),
+    ("timestamp without time zone", "'4713-01-01 BC'", "infinity, or a value outside the years"),
+    ("timestamp with time zone", "'-infinity'", "infinity, or a value outside the years"),
+    ("timestamp with time zone", "'10000-01-01 00:00Z'", "infinity, or a value outside the years"),
     ("time without time zone", "'24:00'", "24:00"),
     ("numeric(4,1)", "'NaN'", "NaN or an infinity"),
-    ("date[]", "'{2020-01-01,infinity}'", "infinite or not in the years"),
+    ("date[]", "'{2020-01-01,infinity}'", "infinity, or a value outside the years"),
     ("numeric(4,1)[]", "'{1,NaN}'", "NaN or an infinity"),
     ("integer[]", "'{{1,2},{3,4}}'", "an array of 2 dimensions"),
     ("integer[]", "'[0:1]={1,2}'", "an array whose first index is not 1"),
     ("public.pair", "'(1,NaN,)'", "NaN or an infinity"),
-    ("public.pair", "'(1,,infinity)'", "infinite or not in the years"),
+    ("public.pair", "'(1,,infinity)'", "infinity, or a value outside the years"),
 ]
 
 

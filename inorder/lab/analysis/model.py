@@ -69,7 +69,7 @@ class Conditions:
     ``rows``: rows of the table at the checkpoint. ``rate``: rows a second. ``memory_bytes``: memory for the index.
     ``checkpoint``: seconds between two checkpoints. A block of a sequence has ``block_size`` rows, and a block of time
     lasts ``interval_length`` seconds; after ``block_count`` or ``interval_count`` blocks the prefix wraps.
-    ``position``: the number of rows in the present block, None for the average over all positions. ``key_bytes``: the
+    ``position``: the number of rows in the current block, None for the average over all positions. ``key_bytes``: the
     size of a key in the index; 0 stands for the usual size of keys of the kind.
     """
 
@@ -190,16 +190,16 @@ def shape_of(kind: str, conditions: Conditions) -> IndexShape:
 
 
 def touched_in_blocks(shape: IndexShape, conditions: Conditions, position: float) -> float:
-    """Old leaf pages that receive an insert, if the present block has ``position`` rows at the checkpoint.
+    """Old leaf pages that receive an insert, if the current block has ``position`` rows at the checkpoint.
 
-    The rest of the present block goes to the pages of that block. The following blocks go to the pages that they have
+    The first inserts go to the pages of the current block. Later inserts go to the pages that the following blocks have
     from earlier passes of the prefix; in the first pass, these blocks have no pages yet.
     """
     inserts = conditions.inserts
-    in_present = min(inserts, shape.block - position)
-    blocks, last_inserts = divmod(inserts - in_present, shape.block)
-    present, old = (rows / shape.rows_per_leaf for rows in (position + shape.earlier, shape.earlier))
-    return distinct(present, in_present) + blocks * distinct(old, shape.block) + distinct(old, last_inserts)
+    in_current = min(inserts, shape.block - position)
+    blocks, last_inserts = divmod(inserts - in_current, shape.block)
+    current, old = (rows / shape.rows_per_leaf for rows in (position + shape.earlier, shape.earlier))
+    return distinct(current, in_current) + blocks * distinct(old, shape.block) + distinct(old, last_inserts)
 
 
 def touched(shape: IndexShape, conditions: Conditions) -> float:
@@ -239,7 +239,8 @@ def split_records(kind: str, in_order: bool, key_bytes: float = 0) -> float:
     entry = index_tuple(kind, key_bytes)
     # The record of the insert into the parent also clears the flag INCOMPLETE_SPLIT of the child page.
     parent = leaf_record(kind, key_bytes) + SAME_RELATION_BLOCK
-    # The record contains the entries of the right page: half of all or, for ordered keys, those beyond the fillfactor.
+    # The record contains the entries of the right page: half of all entries or, for ordered keys, the entries that
+    # exceed the fillfactor.
     moved = leaf_capacity(kind, key_bytes) * (1 - LEAF_FILLFACTOR if in_order else 0.5) + 1
     split = RECORD + BLOCK + SAME_RELATION_BLOCK + MAIN_DATA + BTREE_SPLIT + entry + moved * entry
     return split - leaf_record(kind, key_bytes) + parent
@@ -310,9 +311,9 @@ class IndexCost:
 
 
 def index_cost(kind: str, conditions: Conditions, elsewhere: float = 0.0, within: float = 1.0) -> IndexCost:
-    """The cost that the index causes for inserted rows, and for ``elsewhere`` new entries of rows that existed already.
+    """The cost that the index causes for inserted rows, and for ``elsewhere`` new entries of existing rows.
 
-    The new entries of existing rows are spread over the share ``within`` of the leaf pages.
+    The entries of existing rows are spread over the share ``within`` of the leaf pages.
 
     >>> ordered, random = (index_cost(kind, Conditions(1e6, 1000, 2**30, 10)) for kind in ("v7", "random"))
     >>> round(ordered.images), round(random.images), round(random.wal_bytes / ordered.wal_bytes)

@@ -77,11 +77,11 @@ class Actor(ABC):
 
     @abstractmethod
     def start(self, word: str) -> bool:
-        """Begin a word. Return False if the word needs no statement."""
+        """Begin to act on a word: send its statement, if any. Return False if the word needs no statement."""
 
     @abstractmethod
     def end(self, word: str) -> str:
-        """Take the answer of the statement, and return a description of the word."""
+        """Fetch the result of the statement, and describe what the word has done."""
 
 
 class Writer(Actor):

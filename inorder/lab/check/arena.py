@@ -192,7 +192,7 @@ class Arena:
                 other.go_on(self.blockers)
 
     def poll(self, words: str) -> list[str]:
-        """The words of a poll, one for each step. A killed poll does not run the statement ``finish``."""
+        """A word for each step of a poll. If the reader is killed in the poll, the statement ``finish`` is left out."""
         return [words] * (1 if words == STATEMENT else self.way.steps - (words == KILLED and bool(self.way.finish)))
 
     def judged(self, history: History, with_stalls: bool = True) -> Judgement:

@@ -32,7 +32,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Amount:
-    """``most``: schedules of each case, None for all. ``load``: seconds of the random load. ``seed``: its seed."""
+    """``most``: maximum number of schedules per case, None for all. ``load``: seconds of the random load."""
 
     most: int | None = None
     load: float = 5

@@ -74,7 +74,7 @@ class MixedPlan(setting.Plan):
         "Rows to insert after the switch, and again after REINDEX. Default: a fifth of --rows.", 8, 10**10
     )
     rounds: int = setting.rounds(1, full=6)
-    clients: int = setting.count("Sessions of pgbench.", 1, 90, 8, sessions=True)
+    clients: int = setting.count("Number of pgbench sessions.", 1, 90, 8, sessions=True)
     threads: int = setting.threads()
     memory_bytes: int = setting.memory(32 * MB, full=256 * MB)
 

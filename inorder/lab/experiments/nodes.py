@@ -183,7 +183,7 @@ def chart(result: Result, plan: NodesPlan, title: str, unit: str, metric: Metric
 def sections(result: Result, plan: NodesPlan) -> Sequence[Section]:
     lines = [Row(result, step_of(lag), kind) for kind in KINDS for lag in plan.lag]
     lines = [line for line in lines if result.select(line.step, line.kind)]
-    title = f"Keys of {plan.nodes} nodes, {plan.rate:,} rows a second: {plan.more_rows:,} after {plan.rows:,}"
+    title = f"Keys of {plan.nodes} nodes, {plan.rate:,} rows a second: {plan.more_rows:,} rows added to {plan.rows:,}"
     charts = [
         chart(result, plan, "Leaf density", "%", "leaf_density"),
         chart(result, plan, "Index blocks accessed by an insert", "blocks", blocks_per_row),

@@ -46,12 +46,12 @@ class NoisePlan(setting.Plan):
     """
 
     kinds: tuple[str, ...] = insert_tables.keys(("bigint", "random"))
-    tables: int = setting.count("Equal tables of each kind of key.", 2, len(ascii_uppercase), 3)
+    tables: int = setting.count("Number of equal tables for each kind of key.", 2, len(ascii_uppercase), 3)
     rows: int = setting.count("Rows in each table.", 1000, 10**11, 1_000_000, quick=250_000, full=10_000_000)
     rounds: int = setting.rounds(99, quick=6, full=90)
     seconds: int = setting.seconds(1, full=10)
     inserts: int | None = insert_tables.inserts()
-    clients: int = setting.count("Sessions of pgbench.", 1, insert_tables.MOST_CLIENTS, 8, sessions=True)
+    clients: int = setting.count("Number of pgbench sessions.", 1, insert_tables.MOST_CLIENTS, 8, sessions=True)
     threads: int = setting.threads()
     memory_bytes: int = setting.memory(128 * MB)
     fill_workers: int = insert_tables.fill_workers()

@@ -51,7 +51,7 @@ DRAWN = {"sequence_on": "sequence dashed"}  # drawn in the colour of the kind th
 OLDEST = "oldest"
 SCATTERED = "scattered"
 DELETED = {OLDEST: "the oldest rows", SCATTERED: "rows of any age"}
-# Rows to delete, by number of arrival: the same rows for every kind of key, and as many rows as a turn inserts.
+# Rows to delete, selected by arrival number: the same rows for every kind of key, and as many as a turn inserts.
 DELETE = {
     OLDEST: "DELETE FROM {table} WHERE arrived <= {gone}",
     SCATTERED: "DELETE FROM {table} WHERE ctid = ANY (ARRAY("
@@ -78,7 +78,7 @@ class ReusePlan(setting.Plan):
         "Number of turns; ten turns replace all rows if the oldest rows are deleted.", 1, 10_000, 60, quick=40, full=100
     )
     pace: float = setting.duration(
-        "Minimum duration of a turn of time-prefixed keys, whose blocks last a second.", 0.5, quick=0.25, full=4.0
+        "Minimum duration of a turn with time-prefixed keys, whose blocks last a second.", 0.5, quick=0.25, full=4.0
     )
     rounds: int = setting.rounds(1)
 
@@ -161,7 +161,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
         return Measured(metrics | self.wraps(kind, elapsed), series)
 
     def create(self, session: Connection, key: KeyKind) -> None:
-        """Create a sequence and an empty table. The table has a key, and a number of arrival without an index."""
+        """Create a sequence and an empty table. The table has a key, and an arrival number without an index."""
         sequence = f"{SCHEMA}.reuse_keys"
         execute(
             session, f"DROP TABLE IF EXISTS {key.table}", f"DROP SEQUENCE IF EXISTS {sequence} CASCADE",

@@ -31,7 +31,7 @@ class SequencePlan(setting.Plan):
     """Settings of a run. The quick run has fewer clients and sequences, but six rounds, the least for an interval."""
 
     clients: tuple[int, ...] = setting.counts(
-        "Numbers of sessions of pgbench, comma-separated.", 1, 1000, (1, 10, 100), quick=(1, 10), sessions=True
+        "Numbers of pgbench sessions, comma-separated.", 1, 1000, (1, 10, 100), quick=(1, 10), sessions=True
     )
     caches: tuple[int, ...] = setting.counts(
         "CACHE of the sequences, comma-separated.", 1, 10**6, (1, 100, 1000), quick=(1, 100), flag="--cache"

@@ -209,8 +209,8 @@ def unless_in_order(value: Callable[[IndexRow], Value]) -> Callable[[IndexRow], 
 
 FIGURES = (
     Figure("index", "How the index was created.", value=lambda row: LABELS[row.kind]),
-    Figure("peak", f"Page splits per {PER:,} rows in the step with the most; a step is 2 % of the rows.", number(1),
-           bar=True, value=middle("peak_splits")),
+    Figure("peak", f"Page splits per {PER:,} rows in the step with the most splits (a step is 2 % of the rows).",
+           number(1), bar=True, value=middle("peak_splits")),
     Figure("model", BY_MODEL, number(1), "peak_model", value=lambda row: row.model("peak_splits")),
     Figure("at", "Rows inserted by the end of the step with the most splits, in percent.", number(0, "%"),
            value=unless_in_order(middle("peak_at"))),
@@ -219,7 +219,7 @@ FIGURES = (
     Figure("mean", f"Page splits per {PER:,} rows in all steps.", number(2), bar=True, value=middle("mean_splits")),
     Figure("model", BY_MODEL, number(2), "mean_model", terminal=False,
            value=lambda row: row.model("mean_splits")),
-    Figure("misplaced", "Share of splits that occurred in another step than the model predicts; first round.",
+    Figure("misplaced", "Share of splits that occurred in a different step than the model predicts; first round.",
            number(0, "%"), value=misplaced_of),
     Figure("WAL/row\npeak", "Bytes of WAL per row in the step with the most WAL.", number(0, "B"), "peak_wal", bar=True,
            value=middle("peak_wal")),
@@ -278,7 +278,7 @@ def verdicts(result: Result, plan: WavesPlan, question: str) -> Sequence[Verdict
         Verdict(
             question,
             "Yes" if any(waves) else "No" if waves else "",
-            f"The largest number of splits in a step is a multiple of the average number: {', '.join(words)}.",
+            f"The step with the most splits has this multiple of the average number of splits: {', '.join(words)}.",
             f"The table has {plan.rows:,} rows; then {plan.growth} % more rows are inserted in steps of 2 %.",
             f"Counts are exact. A step with at least {WAVE} times the average number of splits is a wave.",
             bars_of(shown, number(1, "times")),

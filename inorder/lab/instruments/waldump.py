@@ -83,7 +83,7 @@ def by_relation(span: Span) -> dict[str, dict[str, float]]:
     """The FIGURES of each relation ("tablespace/database/file"; "" for records without a relation).
 
     The figures are: bytes of records with their images, bytes of images, images, page splits of a btree, and distinct
-    blocks changed. A record counts for the relation of its first block.
+    blocks changed. A record is assigned to the relation of its first block.
     """
     figures: dict[str, dict[str, float]] = {}
     blocks: set[tuple[str, str]] = set()

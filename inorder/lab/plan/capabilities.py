@@ -52,7 +52,7 @@ class Capabilities:
         return self.free_sessions - SPARE_SESSIONS
 
     def too_few(self, than: str) -> InputError:
-        return InputError(f"the server has {self.sessions} sessions left for {quoted(self.role)}, {than}")
+        return InputError(f"the server has {self.sessions} free sessions for {quoted(self.role)}, {than}")
 
     def no_inorder(self, need: str) -> InputError:
         return InputError(
@@ -94,7 +94,7 @@ def adapted(plan: P, can: Capabilities, own: OwnRun) -> Adapted[P]:
     if own.reads_vacuum:
         require_english(can)
     if can.sessions < 1:
-        raise InputError(f"the server has {max(can.free_sessions, 0)} sessions left for {quoted(can.role)}, too few")
+        raise InputError(f"the server has {max(can.free_sessions, 0)} free sessions for {quoted(can.role)}, too few")
     adaptation = without_contrib(plan)
     for name, setting in settings_of(type(plan)).items():
         adaptation = adapted_setting(adaptation, name, setting, can)

@@ -32,9 +32,9 @@ class Setting(Generic[T]):
     """A field of a plan, and the option that sets it. ``type`` is the type of the values.
 
     ``asked``: there is an option for the field. ``of_server``: the field is a setting of a throw-away server.
-    ``capability``: the name of the capability that has the value on the user's own server. ``sessions``: the field is
-    the number of sessions that are open at once. ``kept``: the field is in the result file. ``path``: the field is a
-    path on this machine.
+    ``capability``: on the user's own server, the value is this field of Capabilities. ``sessions``: the field is the
+    number of sessions that are open at the same time. ``kept``: the field is in the result file. ``path``: the field is
+    a path on this machine.
 
     Functions of a value that is a name: ``needs_inorder`` returns True if the value needs the extension; ``contrib``
     returns the extension of PostgreSQL that the value needs, or ""; ``since`` returns the major version that the value

@@ -28,11 +28,11 @@ def where(runs: Sequence[Run]) -> str:
 
 
 def quality_sections(result: Result, checkpoints: bool = False) -> list[Section]:
-    """The warning, which is also in JSON and CSV, so that programs do not take an outlier for a figure."""
+    """The warning, which is also in JSON and CSV, so that programs do not mistake an outlier for a figure."""
     words = {
         "These measurements are outliers (run more rounds on a quiet machine)": outliers(result),
-        f"These measurements had a checkpoint after {CHECKPOINT_WAL / 2**30:.0f} GB of WAL (use less time or fewer "
-        "rows)": with_checkpoint(result, checkpoints),
+        f"These measurements had a checkpoint after {CHECKPOINT_WAL / 2**30:.0f} GB of WAL (use a shorter time or "
+        "fewer rows)": with_checkpoint(result, checkpoints),
     }  # fmt: skip
     warnings = [f"{text}: {where(runs)}." for text, runs in words.items() if runs]
     columns = [Column("warning", "", wrap=True)]

@@ -37,7 +37,7 @@ class Host(ABC):
 
     @abstractmethod
     def adapt(self, kind: type[Experiment[P]], plan: P) -> Adapted[P]:
-        """The part of a plan that can run on this server, and notes about the rest."""
+        """The part of a plan that can run on this server, and notes about the omitted measurements."""
 
     @abstractmethod
     def result(self, kind: type[Experiment[P]], plan: P) -> Result:
@@ -128,7 +128,7 @@ def host_for(kind: type[Experiment[Any]], dsn: str | None, bindir: Path | None) 
     if dsn is None:
         return ThrowAwayHost(find_installation(bindir))
     if kind.alone:
-        raise InputError(f"lab run {kind.name} needs a throw-away server, and excludes --dsn")
+        raise InputError(f"lab run {kind.name} needs a throw-away server, and cannot be used with --dsn")
     return OwnHost(OwnServer(dsn, find_installation(bindir) if kind.programs else None))
 
 

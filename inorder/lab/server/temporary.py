@@ -46,7 +46,7 @@ def service_account() -> pwd.struct_passwd | None:
 
 
 def run_as(account: pwd.struct_passwd | None) -> tuple[list[str], dict[str, object]]:
-    """The words before a command, and the options of Popen, that run the command as an account.
+    """Arguments that precede those of a command, and options of Popen, to run the command as an account.
 
     The user is changed by setpriv, because Popen would copy the page tables of this process to change the user.
     """

@@ -152,7 +152,7 @@ def schema_exists(database: str, left_over: bool) -> str:
     if not left_over:
         return f"{exists}, which does not belong to this run; nothing was changed"
     return (
-        f"{exists}, which a killed run has left, or another run uses; if no other run is active, "
+        f"{exists}, which was left behind by a killed run, or is used by another run; if no other run is active, "
         f"DROP SCHEMA {SCHEMA} CASCADE removes it"
     )
 

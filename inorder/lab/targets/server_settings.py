@@ -30,8 +30,8 @@ class Small:
     page_cache: int | None = None
 
 
-# The build of an index may use an eighth of the memory: shared buffers, sessions and page cache need the rest. The
-# default of 64 MB would be all the memory of the smallest group, and the kernel would kill the server.
+# maintenance_work_mem is at most an eighth of the memory, because shared buffers, sessions and page cache need memory,
+# too. The default of 64 MB is all the memory of the smallest control group: the kernel would kill the server.
 BUILD_SHARE = 8
 USUAL_BUILD = 64 * 2**20
 

@@ -132,7 +132,7 @@ class Target(ABC):
 
     @abstractmethod
     def note(self, result: Result) -> None:
-        """Record the server and its present settings in the result."""
+        """Record the server and its current settings in the result."""
 
     def file_folder(self, name: str, needed: int = 0) -> Path:
         """A new folder for files that COPY writes and reads, with room for ``needed`` bytes in all."""

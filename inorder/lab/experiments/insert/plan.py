@@ -37,7 +37,7 @@ class InsertPlan(setting.Plan):
     inserts: int | None = insert_tables.inserts()
     batch: int = setting.count("Rows of one INSERT. Speeds are in rows/s; latencies are per INSERT.", 1, 100_000, 1)
     clients: tuple[int, ...] = setting.counts(
-        "Numbers of sessions of pgbench, comma-separated.", 1, insert_tables.MOST_CLIENTS, (8,), sessions=True
+        "Numbers of pgbench sessions, comma-separated.", 1, insert_tables.MOST_CLIENTS, (8,), sessions=True
     )
     threads: int = setting.threads()
     memory_bytes: int = setting.memory(128 * MB, quick=16 * MB)

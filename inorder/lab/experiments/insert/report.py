@@ -127,7 +127,7 @@ PERCENTILES = {"p50_ms": "p50", "p90_ms": "p90", "p95_ms": "p95", "p99_ms": "p99
 
 DETAILS = (
     *(
-        Figure(name, f"Latency below which {name[1:]} % of the transactions stay, ms (pgbench, every tenth logged).",
+        Figure(name, f"Latency percentile in ms: {name[1:]} % of the transactions are faster (one in ten is logged).",
                number(3), metric, name in ("p50", "p99", "p99.9"), value=median(metric))
         for metric, name in PERCENTILES.items()
     ),
@@ -248,7 +248,7 @@ def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
         resolution = "Second by second" if interval == 1 else f"Means of {interval} seconds"
         marked = "; a diamond marks the end of a checkpoint" if any(ended.values()) else ""
         mark = "a round begins with a checkpoint"
-        title = f"{resolution}; the rounds end to end{marked}"
+        title = f"{resolution}; the rounds follow one another{marked}"
         return Chart(title, Axis("seconds"), Axis(y), lines, marks, mark, steps=True)
     lines = [
         plots.Line(kind.label, tuple(by_round(result, INSERT, kind.kind, "tps", kind.rows).items()), kind.css)
@@ -292,7 +292,7 @@ COLUMNS = (
            bar=True, value=median("tps")),
     Figure("vs bigint", "Ratio to bigint in the same round: median, and in brackets its interval of 95 % or more "
            f"(order statistics). With fewer than {LEAST_ROUNDS} rounds the brackets hold the range of the "
-           "ratios, and no difference is claimed.", to_base, "ratio", value=to_baseline("tps")),
+           "ratios, and no difference is significant.", to_base, "ratio", value=to_baseline("tps")),
     Figure("WAL/row", "Bytes of write-ahead log per inserted row (pg_stat_wal.wal_bytes).", number(0, "B"),
            "wal_per_row", bar=True, value=median(WAL_PER_ROW)),
     Figure("WAL vs bigint", "WAL bytes relative to bigint in the same round.", to_base, "wal_ratio", False,

@@ -39,7 +39,7 @@ CASES = {
     "xact": ("A new table that a feed reads: xact (transaction-ordered)", "docs/feed.md"),
 }
 SWITCH = Step(
-    "A table that is full of random keys: keys that sort after them",
+    "An existing table with random keys: new keys that sort after the random keys",
     "ALTER TABLE events ALTER COLUMN id SET DEFAULT uuid_after_random_nextval();",
     "docs/random-to-ordered.md",
 )

@@ -183,8 +183,9 @@ class LikeExperiment(Experiment[LikePlan]):
         """
         if can.leaves_database:
             raise InputError(
-                f"--dsn: {quoted(can.role)} may read files or run programs, and would run definitions from the server "
-                "of the table\nHINT:  Use a role that is not a superuser and owns nothing in that database."
+                f"--dsn: role {quoted(can.role)} may read files or run programs, and definitions that are copied from "
+                "the server of the table could do the same\n"
+                "HINT:  Use a role that is not a superuser and owns nothing in that database."
             )
         return super().adapt(plan, can).but(dump_wal=False)
 

@@ -51,7 +51,7 @@ def fitting(kinds: tuple[str, ...], column: ShapeColumn) -> tuple[str, ...]:
     fit = tuple(kind for kind in kinds if key_column(kind, column))
     if len(fit) < 2:
         every = [kind for kind in KEY_KINDS if KEY_KINDS[kind].index_kind == "primary" and key_column(kind, column)]
-        available = f"the lab has {', '.join(every)}" if len(every) > 1 else "the lab has fewer kinds"
+        available = f"the lab has {', '.join(every)}" if len(every) > 1 else "the lab does not have two kinds"
         raise InputError(
             f"--keys needs two or more kinds; {one_line(f'{column.name} is {column.type}')}, for which {available}"
         )

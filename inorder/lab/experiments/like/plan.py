@@ -19,17 +19,17 @@ def shares(text: str) -> tuple[int, int, int]:
     ((50, 50, 0), (1, 0, 0))
     >>> shares("insert=0,read=1")
     Traceback (most recent call last):
-    ValueError: no key is generated without inserts
+    ValueError: the share of inserts is 0, so no key would be generated
     """
     weights = dict.fromkeys(PARTS, 0) | ({} if text else {"insert": 1})
     for item in filter(None, text.split(",")):
         name, _, share = item.strip().partition("=")
         if name not in PARTS or not share.isascii() or not share.isdigit() or len(share) > 15:
             parts = ", ".join(PARTS)
-            raise ValueError(f"{quoted(item.strip())} is not one of {parts} with its share, such as insert=50")
+            raise ValueError(f"{quoted(item.strip())} is not a share such as insert=50; choose from {parts}")
         weights[name] = int(share)
     if not weights["insert"]:
-        raise ValueError("no key is generated without inserts")
+        raise ValueError("the share of inserts is 0, so no key would be generated")
     return weights["insert"], weights["update"], weights["read"]
 
 
@@ -37,7 +37,7 @@ def shares(text: str) -> tuple[int, int, int]:
 class LikePlan(setting.Plan):
     """``found``: facts about the table, read from its server."""
 
-    table: str = setting.words("The table, as written in SQL.", setting.TABLE)
+    table: str = setting.words("Name of the table, quoted as in SQL.", setting.TABLE)
     source: str = setting.server(
         "Server of the table, which is only read: connection string, URI or service=NAME. Default: libpq's environment."
     )
@@ -55,7 +55,7 @@ class LikePlan(setting.Plan):
     rows: int = setting.count("Rows in each table.", 1000, 10**10, 1_000_000, quick=100_000, full=10_000_000)
     transactions: int = setting.count("Transactions of each measurement.", 8, 10**10, 50_000, quick=10_000)
     rounds: int = setting.rounds(6)
-    clients: int = setting.count("Sessions of pgbench.", 1, insert_tables.MOST_CLIENTS, 8, sessions=True)
+    clients: int = setting.count("Number of pgbench sessions.", 1, insert_tables.MOST_CLIENTS, 8, sessions=True)
     threads: int = setting.threads()
     memory_bytes: int = setting.memory(128 * MB, quick=32 * MB)
     fill_workers: int = insert_tables.fill_workers()

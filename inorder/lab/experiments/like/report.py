@@ -192,7 +192,7 @@ def wal_sections(result: Result, kinds: Sequence[str]) -> list[Section]:
     relations = list(dict.fromkeys(relation for kind in reversed(kinds) for relation in parts_of(result, kind)))
     if not relations:
         return []
-    heads, values = [Column("part", "The part of the table; other: commits, catalogs, sequences.")], []
+    heads, values = [Column("part", "Table, TOAST table or index; other: commits, catalogs, sequences.")], []
     for (figure, words, meaning, show, scale), kind in product(COUNTED, kinds):
         first = figure == "bytes"
         heads.append(

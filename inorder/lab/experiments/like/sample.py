@@ -33,7 +33,7 @@ TIMES = ("timestamp with time zone", "timestamp without time zone")
 
 
 def base_type(column: ShapeColumn) -> tuple[str, int]:
-    """The type without its modifier, and its limit: of characters, or of digits before the decimal point; 0 for none.
+    """The type without its modifier, and the most characters, or digits before the decimal point; 0 for no limit.
 
     >>> [base_type(ShapeColumn("a", name)) for name in ("character varying(20)", "timestamp(3) without time zone")]
     [('character varying', 20), ('timestamp without time zone', 3)]
@@ -138,7 +138,7 @@ def beside(shape: Shape, column: ShapeColumn) -> str:
 
 
 def varied(column: ShapeColumn, spread: Spread, name: str, number: str) -> str:
-    """SQL for a value that differs for different numbers, or for the sampled value if the type has too few values."""
+    """SQL for a value that depends on ``number``, or for the sampled value if the type has too few values."""
     (kind, limit), scattered = base_type(column), scrambled(number)
     share, span = f"({scattered} / 2147483648.0)", spread.high - spread.low
     if kind in TEXT:

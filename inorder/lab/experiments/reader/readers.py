@@ -127,7 +127,7 @@ def all_readers() -> dict[str, Reader]:
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderPlan(setting.Plan):
-    writers: int = setting.count("Sessions of pgbench.", 1, 90, 16)
+    writers: int = setting.count("Number of pgbench sessions.", 1, 90, 16)
     seconds: int = setting.count(
         "Seconds of each round; deliveries are kept in memory.", 1, 300, 10, full=60, metavar=setting.SECONDS
     )

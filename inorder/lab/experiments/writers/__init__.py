@@ -61,11 +61,11 @@ class WritersExperiment(Experiment[WritersPlan]):
     @classmethod
     def completed(cls, plan: WritersPlan, own: bool) -> Adapted[WritersPlan]:
         if plan.tables and not set(plan.forms) & set(TABLE_FORMS):
-            raise InputError(f"--tables needs a form among {', '.join(TABLE_FORMS)}")
+            raise InputError(f"--tables requires one of these forms: {', '.join(TABLE_FORMS)}")
         return super().completed(plan, own)
 
     def prepare(self) -> None:
-        """Start the server with much memory, because only waits of writers for one another are measured."""
+        """Start the server with plenty of memory: the experiment only measures how long writers wait for each other."""
         self.target.serve(measuring_settings(fill_memory(), direct_io=False))
         with self.connection() as connection:
             self.target.create_schema(connection)
@@ -155,15 +155,15 @@ def total(metric: str) -> Callable[[Row], Value]:
 
 
 FORM = Figure("form", "How the rows are written.", value=lambda row: FORMS[row.kind].label)
-SESSIONS = Figure("sessions", "Sessions of pgbench that write at once.", number(), value=sessions_of)
+SESSIONS = Figure("sessions", "Number of pgbench sessions that write at the same time.", number(), value=sessions_of)
 
-TABLES_FIGURE = Figure("tables", "Tables, or partitions, that one session writes into at random.", number(),
+TABLES_FIGURE = Figure("tables", "Number of tables or partitions among which one session chooses at random.", number(),
                        value=tables_of)  # fmt: skip
 WHERE = (FORM, SESSIONS, TABLES_FIGURE)
 
 SPEED = (
     *WHERE,
-    Figure("rows/s", "Transactions a second times rows of a statement (pgbench).", number(), bar=True,
+    Figure("rows/s", "Transactions per second (pgbench), multiplied by the rows per statement.", number(), bar=True,
            value=median("rows_per_second")),
     Figure("vs one table", "Ratio to plain inserts by the same number of sessions in the same round.", ratio,
            value=to(BASELINE, "rows_per_second")),

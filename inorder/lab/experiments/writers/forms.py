@@ -175,10 +175,10 @@ class WritersPlan(setting.Plan):
         needs_inorder=lambda form: form == XACT, label=lambda form: FORMS[form].label,
     )  # fmt: skip
     clients: tuple[int, ...] = setting.counts(
-        "Numbers of sessions that write at once, comma-separated.", 2, 90, (16,), sessions=True
+        "Numbers of sessions that write at the same time, comma-separated.", 2, 90, (16,), sessions=True
     )
     tables: tuple[int, ...] = setting.counts(
-        "Numbers of tables or partitions into which one session writes at random, comma-separated; instead of "
+        "Numbers of tables or partitions among which one session chooses at random, comma-separated; instead of "
         "--clients.",
         2, 1024, (),
     )  # fmt: skip
