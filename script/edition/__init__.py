@@ -1,1 +1,1 @@
-"""Build the SQL edition from the sources in sql/, without other packages, for make and for the build of the wheel."""
+"""Build the SQL edition from the sources in sql/. This package needs only Python; make and the wheel build use it."""

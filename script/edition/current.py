@@ -1,4 +1,4 @@
-"""Check if finished files are newer than their sources, without loading the modules that write them."""
+"""Check whether the generated files are up to date, without loading the modules that generate them."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ NAMES = "names.json"  # written last
 
 
 def is_current(sources: Path, folder: Path) -> bool:
-    """True if the folder has all files, and each is newer than the sources."""
+    """Return True if the folder has all files, and each is newer than all sources."""
     if not (folder / NAMES).exists():
         return False
     used_files = [*(sources / "sql").rglob("*.sql"), *(sources / "script" / "edition").glob("*.py")]

@@ -1,4 +1,4 @@
-"""The files of the SQL edition that the tool reads, with @extschema@ for the schema of the public functions."""
+"""Generate the SQL edition for the command-line tool, with @extschema@ as the schema of the public functions."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from edition.update import PLACE, update
 
 
 def finished(sources: Path) -> Iterator[tuple[str, str]]:
-    """The names and contents of all files: the script, an update from each released version, and lists of names."""
+    """Yield the name and content of each file: the script, an update from each released version, and lists of names."""
     new = version(sources)
     yield f"inorder-sql--{new}.sql", whole(script(sources, PLACE))
     for path in sorted((sources / "sql" / "released").glob("inorder-sql--*.sql")):
@@ -23,7 +23,7 @@ def finished(sources: Path) -> Iterator[tuple[str, str]]:
 
 
 def write(sources: Path, folder: Path) -> None:
-    """Write all files atomically, because other processes may read them, and remove files of other versions."""
+    """Write each file atomically, because other processes may be reading it, and remove files of other versions."""
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder.parent) as work:
         files = dict(finished(sources))

@@ -1,34 +1,35 @@
-"""Join the SQL edition from the sources in sql/, with the bodies in sql/plain/ in place of the functions in C.
+"""Assemble the SQL edition from the sources in sql/, with PL/pgSQL or SQL bodies in place of C functions.
 
-The module ``files`` writes the finished scripts, which packages carry. Both modules need only Python.
+The bodies are in sql/plain. The module ``files`` writes the finished scripts, which are part of the packages. Both
+modules need only Python.
 
-A body in sql/plain/NAME.sql, for a function in sql/FOLDER/NAME.sql, begins with a line
+A body in sql/plain/NAME.sql replaces that of a function in sql/FOLDER/NAME.sql. It begins with a line
 
     ---- function: language [LABELS] [bare] [keys] [reads] [tables] [state] [SET ...]
 
-Arguments and comment of the function are in sql/FOLDER/NAME.sql. Labels such as STABLE are also taken from that file,
-unless the line has labels. The text above the first such line is put before the contents of sql/FOLDER/NAME.sql. A
-function in C without a body is an error. A function sets search_path and, if users call it, the settings in ``PINNED``.
-These words of the line change the settings:
+The arguments and the comment of the function are in sql/FOLDER/NAME.sql. Labels such as STABLE are also taken from that
+file, unless the line has labels. Text above the first such line is inserted before the contents of sql/FOLDER/NAME.sql.
+It is an error if a C function has no body. Each function sets search_path. A function that users call also has the
+settings in ``PINNED``. These words in the line change the settings:
 
 * ``bare``: no settings, because they take time; each name in the body is qualified;
-* ``keys``: without ``PINNED``;
-* ``reads``: also the settings for queries of tables;
-* ``tables``: also the setting that keeps the planner from CHECK constraints;
-* ``state``: also the settings by which the state is read by its indexes.
+* ``keys``: no settings from ``PINNED``;
+* ``reads``: add the settings for queries of user tables;
+* ``tables``: add the setting that keeps the planner from evaluating CHECK constraints;
+* ``state``: add the settings that make queries of the state use its indexes.
 """
 
 import re
 from pathlib import Path
 from typing import NamedTuple
 
-# Sources of the C edition only. If sql/plain has a file of the same name, that file is used instead.
+# Sources that the SQL edition does not use. If sql/plain has a file of the same name, that file is used instead.
 WITHOUT = {
     "header", "after_random", "mask", "table_ref", "dump", "restoring", "trigger", "counting", "uuid_v1", "time_bounds",
     "uuid_extras", "revoke", "rights",
 }  # fmt: skip
 
-# This setting is for every function that reads user tables. Otherwise the planner would evaluate CHECK constraints of
+# Every function that reads user tables needs this setting. Without it, the planner would evaluate CHECK constraints of
 # these tables with the privileges of the reader.
 TABLES = "constraint_exclusion = off"
 READS = (
@@ -36,16 +37,16 @@ READS = (
     "enable_bitmapscan = off", "datestyle = 'ISO'", "timezone = 'UTC'", "intervalstyle = 'iso_8601'",
     "extra_float_digits = 1", "bytea_output = 'hex'",
 )  # fmt: skip
-# Settings of functions that users call, and thereby of all functions that run within the call. Other values in the
-# session would change how names in a position are written, and how texts and PL/pgSQL are interpreted.
+# Settings of functions that users call. They also apply to functions called from there. Other values in the session
+# would change how names in a position are quoted, and how string literals, arrays and PL/pgSQL are interpreted.
 PINNED = (
     "quote_all_identifiers = off", "standard_conforming_strings = on", "backslash_quote = 'safe_encoding'",
     "transform_null_equals = off", "array_nulls = on", "plpgsql.extra_errors = 'none'",
     "plpgsql.extra_warnings = 'none'",
 )  # fmt: skip
-# Without enable_seqscan = off, a plan that was made when the state was small would later read all dead versions of
-# rows: see state.c. Some plans have a sequential scan nevertheless, with a cost of 10^10: without jit = off, PostgreSQL
-# before 18 would compile these plans.
+# Without enable_seqscan = off, a plan cached while the state was small would later read all dead row versions: see
+# state.c. Some plans still have a sequential scan, with a cost of 10^10. Without jit = off, PostgreSQL before 18 would
+# compile these plans.
 BY_INDEX = ("enable_seqscan = off", "jit = off")
 OF_SCHEMA = ("CREATE SCHEMA", "COMMENT ON SCHEMA")
 HEADER = re.compile(
@@ -60,7 +61,7 @@ FUNCTION = re.compile(
 
 
 class EditionError(Exception):
-    """The sources cannot be joined to an edition, or to an update."""
+    """The SQL edition or an update of it cannot be assembled from the sources."""
 
 
 class Body(NamedTuple):
@@ -72,7 +73,7 @@ class Body(NamedTuple):
 
 
 def bodies(sources: Path, name: str) -> tuple[str, dict[str, Body]]:
-    """The text before the first body in a file of sql/plain, and its bodies."""
+    """Return the text before the first body in a file of sql/plain, and the bodies by function name."""
     path = sources / "sql" / "plain" / f"{name}.sql"
     if not path.exists():
         return "", {}
@@ -98,9 +99,9 @@ def definition(head: str, labels: str, body: Body) -> str:
 
 
 def as_caller(name: str, head: str) -> Body:
-    """The body of a function that C runs as the owner (as_owner.c): a call of the function in the internal schema.
+    """Return the body of a function that C runs as the owner (as_owner.c): a call of inorder_internal.NAME.
 
-    Names are passed with the default collation: under the collation of the caller, another name could be equal.
+    Text arguments get the default collation, because another name could compare equal under the caller's collation.
 
     >>> as_caller("f", "(name text, owner regrole DEFAULT NULL) RETURNS boolean").text
     'BEGIN\\n    RETURN inorder_internal.f(inorder_internal.caller(), name COLLATE "default", owner);\\nEND'
@@ -156,13 +157,13 @@ def version(sources: Path) -> str:
 
 
 def listed(sources: Path) -> list[str]:
-    """The sources of the extension in sql/, without suffix, in the order of the Makefile."""
+    """Return the sources of the extension in sql/, without suffix, in the order of the Makefile."""
     makefile = (sources / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
     return str(re.findall(r"^SQL_SOURCES = (.*)$", makefile, re.M)[0]).replace(".sql", "").split()
 
 
 def names(text: str) -> list[str]:
-    """The names in a script that begin with pg_. On some servers, not every role may use all objects of these names.
+    """Return the names in a script that begin with pg_. Some servers do not let every role use all of these objects.
 
     >>> names("SELECT pg_x(a.pg_y) FROM pg_z; -- pg_dump")
     ['pg_x', 'pg_y', 'pg_z']
@@ -172,7 +173,7 @@ def names(text: str) -> list[str]:
 
 
 def made(sources: Path) -> list[str]:
-    """The names that this version or a released version has created in the two schemas of this edition."""
+    """Return the names that this or a released version creates in the two schemas of the SQL edition."""
     released = sorted((sources / "sql" / "released").glob("inorder-sql--*.sql"))
     text = "".join([script(sources, "inorder"), *(path.read_text(encoding="utf-8") for path in released)])
     return sorted(
@@ -185,7 +186,7 @@ def parts(sources: Path) -> str:
     for source in listed(sources):
         name = Path(source).name
         texts.append(plain(sources, name) if name in WITHOUT else joined(sources, source))
-    # The function that queries call has no schema of its own in this edition.
+    # The SQL edition has no schema inorder_text.
     return "".join(texts).replace("inorder_text.", "inorder_internal.")
 
 
@@ -217,10 +218,10 @@ END $_inorder_do_$;
 
 
 def whole(text: str) -> str:
-    """A script as one statement, which any client can send.
+    """Wrap a script in a single DO statement, which any client can send.
 
-    A client that continues after an error would create the remaining objects in other schemas. A client that splits a
-    script at semicolons would split functions with BEGIN ATOMIC.
+    With separate statements, a client that continues after an error could create objects in the wrong schema, and a
+    client that splits a script at semicolons would break functions with BEGIN ATOMIC.
     """
     assert "$_inorder_" not in text
     beginning = re.match(r"(?:--[^\n]*\n)*", text)

@@ -1,8 +1,8 @@
-"""Generate updates of the SQL edition, from the sources: the statements that an older script lacks.
+"""Generate update scripts for the SQL edition.
 
-sql/update/inorder-sql--OLD--NEW.sql has the changes of tables and types. This module adds the differences between the
-released script of OLD and this version: functions, views, comments and privileges. When NEW is released, the
-differences are added to the file.
+sql/update/inorder-sql--OLD--NEW.sql changes tables and types, and is written by hand. This module adds the functions,
+views, comments and privileges in which this version differs from the released script of OLD. When NEW is released, the
+generated statements are added to the file.
 """
 
 import re
@@ -13,10 +13,10 @@ from edition.join import EditionError, script, version
 
 SCHEMA = "inorder"  # the schema in released scripts
 PLACE = "@extschema@"
-# The ends of statements, and the tokens that may contain a semicolon.
+# Ends of statements, and tokens that may contain a semicolon.
 TOKEN = re.compile(r"--[^\n]*|'(?:[^']|'')*'|(\$\w*\$).*?\1|\bBEGIN ATOMIC\b.*?\nEND;|;", re.S)
 BLANK = re.compile(r"(?:\s|--[^\n]*\n)*")
-AGAIN = ("DO ", "GRANT ", "REVOKE ")  # statements that can be repeated, and give privileges on new objects
+AGAIN = ("DO ", "GRANT ", "REVOKE ")  # statements that can be repeated, to set privileges on new objects
 FUNCTION = re.compile(r"CREATE FUNCTION ([\w.]+\([^)]*\))")
 DEFAULT = re.compile(r" DEFAULT (?:'[^']*'|[^,)]+)")
 STATE = re.compile(r"CREATE (?:TABLE|TYPE|SCHEMA) [^\s(;]+")
@@ -34,7 +34,7 @@ END $$;"""
 
 
 def statements(text: str) -> Iterator[str]:
-    """The statements of a script, without the comments before them.
+    """Yield the statements of a script, without the comments before them.
 
     >>> list(statements("-- so; it is\\nSELECT ';', $$;$$; CREATE FUNCTION f() BEGIN ATOMIC\\nSELECT 1;\\nEND;"))
     ["SELECT ';', $$;$$;", 'CREATE FUNCTION f() BEGIN ATOMIC\\nSELECT 1;\\nEND;']
@@ -48,7 +48,7 @@ def statements(text: str) -> Iterator[str]:
 
 
 def identities(script: list[str]) -> list[str]:
-    """The name and argument types of the function that each statement creates; "" for other statements.
+    """Return the name and arguments of the function that each statement creates, or "" for other statements.
 
     >>> identities(["CREATE FUNCTION f(a int DEFAULT 1, b text) RETURNS int RETURN 1;", "SELECT 1;"])
     ['f(a int, b text)', '']
@@ -58,7 +58,10 @@ def identities(script: list[str]) -> list[str]:
 
 
 def difference(before: list[str], after: list[str], templates: list[str]) -> Iterator[str]:
-    """Statements that update a database from one script to another. ``templates``: ``after``, for any schema."""
+    """Yield the statements that update a database from one script to another.
+
+    ``templates`` are the statements of ``after`` with a placeholder for the schema.
+    """
     functions, existing = set(identities(before)), set(before)
     named = {match[0] for statement in before for kind in (STATE, VIEW) if (match := kind.match(statement))}
     for statement, function, template in zip(after, identities(after), templates, strict=True):
@@ -77,7 +80,7 @@ def removed(before: list[str], after: list[str]) -> Iterator[str]:
 
 
 def step(sources: Path, path: Path) -> str:
-    """The update in a file of sql/update, with @extschema@ for the schema."""
+    """Return the complete update for a file in sql/update, with @extschema@ as the schema."""
     text = path.read_text(encoding="utf-8")
     _, old, new = path.stem.split("--")
     if new != version(sources):
@@ -95,7 +98,7 @@ def step(sources: Path, path: Path) -> str:
 
 
 def steps(sources: Path, old: str) -> list[Path]:
-    """The files that update a version to this one, each to the next version."""
+    """Return the files in sql/update that lead from an old version to this one, in order."""
     files, reached = [], old
     while reached != version(sources):
         following = sorted((sources / "sql" / "update").glob(f"inorder-sql--{reached}--*.sql"))
