@@ -1,27 +1,27 @@
 CREATE FUNCTION test_pool_wiped(words int) RETURNS int
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-COMMENT ON FUNCTION test_pool_wiped(int) IS 'Draw words; how many of those handed out are still in the pool.';
+COMMENT ON FUNCTION test_pool_wiped(int) IS 'Draws random words; returns how many of them are still in the pool.';
 
 CREATE FUNCTION test_fork_repeats(words int) RETURNS int
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-COMMENT ON FUNCTION test_fork_repeats(int) IS 'Fork as the postmaster does; how many words parent and child both draw.';
+COMMENT ON FUNCTION test_fork_repeats(int) IS 'Forks as the postmaster does; returns how many words both parent and child draw.';
 
 CREATE FUNCTION test_clone_repeats(age bigint) RETURNS int
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-COMMENT ON FUNCTION test_clone_repeats(bigint) IS 'How many words of a pool that was filled this number of microseconds ago are drawn.';
+COMMENT ON FUNCTION test_clone_repeats(bigint) IS 'Returns how many words are drawn from a pool that was filled this number of microseconds ago.';
 
 CREATE FUNCTION test_v7(seconds bigint, nanoseconds int) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-COMMENT ON FUNCTION test_v7(bigint, int) IS 'Next version-7 key of a session whose clock shows this.';
+COMMENT ON FUNCTION test_v7(bigint, int) IS 'Returns the next version-7 key of a session whose clock shows this time.';
 
 CREATE FUNCTION test_v1(ticks bigint) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-COMMENT ON FUNCTION test_v1(bigint) IS 'Next version-1 value of a session whose clock shows this number of ticks since 1582.';
+COMMENT ON FUNCTION test_v1(bigint) IS 'Returns the next version-1 value of a session whose clock shows this number of ticks since 1582.';
 
 CREATE FUNCTION test_xact_capacity(most bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-COMMENT ON FUNCTION test_xact_capacity(bigint) IS 'Keys of one transaction that starts highest and takes the largest steps, but not more than asked.';
+COMMENT ON FUNCTION test_xact_capacity(bigint) IS 'Returns how many keys, at most this number, a transaction with the highest start and the largest steps can generate.';
 
 CREATE FUNCTION test_hold_commit(path text) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-COMMENT ON FUNCTION test_hold_commit(text) IS 'The commit of this transaction, once snapshots see it, waits until a file is gone.';
+COMMENT ON FUNCTION test_hold_commit(text) IS 'Lets the commit of this transaction wait, after snapshots see it, until the file is removed.';

@@ -1,4 +1,4 @@
-"""Schemas of objects to which unqualified names lead. The server log reports each use of such an object.
+"""Schemas with objects to which unqualified names resolve. The server log reports each use of such an object.
 
 The schema before pg_catalog has a copy of each operator, function, aggregate and view of the server, a domain for each
 type of the server, and the relations that texts of inorder name. For each name of a column this schema has a function,
@@ -22,7 +22,7 @@ from sources import ROOT
 BEFORE, BEHIND = "capturing_before", "capturing_behind"
 PATH = f'{BEFORE}, pg_catalog, "$user", public, {BEHIND}'
 CALLED = "LANGUAGE c AS $a$$libdir/inorder_test$a$, $a$test_captured$a$"
-# The errors with which some copies fail on every version. Only functions of the server itself may have a result type
+# On every version, some copies fail with these errors. Only functions of the server itself may have a result type
 # that the arguments do not determine, and the state of some aggregates has such a type.
 NOT_MADE = (
     "cannot determine result data type", 'unsafe use of pseudo-type "internal"',
@@ -154,7 +154,7 @@ def make_schemas(connection: Connection) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Captured:
-    """A name that led to one of these schemas, with the role and the statement."""
+    """A name that resolved to an object in one of these schemas, with the role and the statement."""
 
     name: str
     role: str

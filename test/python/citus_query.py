@@ -1,4 +1,4 @@
-"""The calls that Spark makes for the shards of a table that Citus has distributed, without Spark."""
+"""A stand-in for Spark, which makes the calls that Spark makes for the shards of a distributed table."""
 
 import itertools
 import json

@@ -257,7 +257,7 @@ def has_pgstattuple(server: Installation) -> bool:
 
 @pytest.fixture(scope="session")
 def users(server: Installation) -> Iterator[Cluster]:
-    """A server as a user has it. One database has the extension; in "bare", the role "plain" may create schemas."""
+    """A server of a user. One database has the extension; in "bare", the role "plain" may create schemas."""
     with Cluster(server) as running:
         running.start({"fsync": "off", "track_commit_timestamp": "on"})
         with connect(running.dsn) as connection:

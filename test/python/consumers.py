@@ -28,7 +28,7 @@ CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''refu
 CREATE TRIGGER refuse BEFORE INSERT ON mails FOR EACH ROW WHEN (NEW.body = '{REFUSED}') EXECUTE FUNCTION refuse()
 """
 
-# The command of each consumer. MADE names another file that must exist to run a consumer, if any.
+# The command of each consumer. Some consumers also need the file in MADE.
 COMMANDS: dict[str, list[str | Path]] = {
     "python": [sys.executable, FOLDER / "consumer.py"],
     "asyncio": [sys.executable, FOLDER / "consumer_async.py"],

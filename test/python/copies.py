@@ -12,7 +12,7 @@ NEXT = "SELECT (feed_take_batch(%s, 'w', %s)).number"
 CHANGES = "SELECT op, version, to_jsonb(changed), {keys} FROM changes_batch_rows(%s, %s, null::{table})"
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 
-# A key is compared as text, because equal keys may differ.
+# A key is compared as text, because equal keys may be written differently.
 Key = tuple[str, ...]
 Change = tuple[str, int, object, Key]  # op, version, row, key
 

@@ -1,4 +1,4 @@
-"""Run the instructions of a Dockerfile in systems in folders.
+"""Run the instructions of a Dockerfile, with a folder as the root of each stage.
 
 Only FROM, RUN and COPY are known, in the forms that our Dockerfile uses.
 """

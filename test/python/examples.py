@@ -1,8 +1,8 @@
-"""The examples of README and docs: blocks of SQL and of shell, what runs each, and what it must print.
+"""The examples of README and docs: blocks of SQL and shell commands, and the output that they must print.
 
 A block of ``sql`` is run by psql, a block of ``sh`` by a shell, in the order of the page. A comment, ``<!-- sql … -->``
 or ``<!-- sh … -->``, contains what a block needs, and is run like a block; ``<!-- new database -->`` creates a
-new database. A block of ``output`` shows what the block before it prints: keys, times and ``…`` stand for any others.
+new database. A block of ``output`` shows what the block before it prints. Keys, times and ``…`` in it match any others.
 """
 
 import re

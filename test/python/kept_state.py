@@ -1,4 +1,4 @@
-"""Feeds and a count in an intermediate state, which an update or pg_upgrade must preserve, and their continuation."""
+"""Feeds and a count in an intermediate state, which must continue after an update or pg_upgrade."""
 
 from typing import Any
 

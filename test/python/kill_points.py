@@ -83,7 +83,7 @@ def ran(kind: str, name: str, arguments: list[str], point: int | None) -> int:
 
 
 def known_output(position: str) -> bytes | None:
-    """The content of the position file, if it has the size up to which the output was delivered."""
+    """The content of the position file if it records how much output was delivered; otherwise None."""
     content = Path(position).read_bytes() if Path(position).exists() else b""
     return content if content and json.loads(content).get("output") else None
 

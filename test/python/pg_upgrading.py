@@ -32,7 +32,7 @@ def run(cluster: Cluster, folder: Path, command: list[str | Path]) -> str:
 
 
 def adapt(connection: Connection, new: Installation) -> None:
-    """Change properties of objects with which pg_upgrade fails even without inorder."""
+    """Change properties of objects that make pg_upgrade fail even without inorder."""
     # Version 15.20 stores the option pg_attver for each column. pg_dump 18.6 dumps this option, and the server 18.6
     # refuses it.
     connection.execute("UPDATE pg_attribute SET attoptions = NULL WHERE attoptions[1] LIKE 'pg_attver=%'")

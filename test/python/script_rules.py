@@ -176,15 +176,15 @@ def amounts_of_inputs(script: str) -> dict[str, set[int]]:
     amounts: dict[str, set[int]] = {}
     for statement in functions(script):
         types = [type_name(each) for each in inputs(statement.node)]
-        # Next to a function with anyelement, another function could have the exact type, and would fit better.
+        # A function of another role with the exact type would be a better match than a function with anyelement.
         amounts.setdefault(dotted(statement.node.funcname), set()).add(-1 if "anyelement" in types else len(types))
     return amounts
 
 
 def exact_calls(script: str, called: str = "") -> Found:
-    """Calls of our functions are exact.
+    """Calls of our functions have exactly the declared types of arguments.
 
-    The user's schema may have functions of the same names, which could fit an inexact call better.
+    The user's schema may have functions of the same names, which could be a better match for other types.
 
     ``called`` is the script that creates the functions, if it is not the script itself.
     """
@@ -230,7 +230,7 @@ class Spotter(SQLVisitor):  # type: ignore[misc]
 
 
 def state_in_body(state: Any, node: Any) -> Any:
-    """The state with the path under which a body runs: the path of its function, or of the script."""
+    """The state with the search_path of a body, which the function sets or inherits from the script."""
     if isinstance(node, ast.DoStmt):
         return state
     inner = State(state.counter)

@@ -34,8 +34,8 @@ REGRESS = (
     "reader_batch_query", "feed_order", "feed_batches", "reader_split", "feed_shares", "feed_large", "feed_gaps",
     "feed_wait", "feed_retention", "feed_lag", "feeds", "changes",
 )  # fmt: skip
-# Only script/test --long runs these tests on the SQL edition, because other tests call the edition's own bodies of
-# functions, too.
+# Only script/test --long runs these tests on the SQL edition, because other tests also call the functions whose
+# bodies differ in this edition.
 ONCE = {
     "feed_order", "feed_large", "feed_gaps", "feed_whole", "reader_split", "feed_lag", "feed_retention", "feed_shares",
     "feeds", "feed_prepare", "feed_changes", "feed_owner", "feed_hidden", "feed_wait", "reader_batch_query",

@@ -1,4 +1,4 @@
-"""docs/llms.txt and the skill are made from the pages: they repeat the pages, and each of their links has a target."""
+"""docs/llms.txt and the skill are generated from the pages: they are current, and each of their links has a target."""
 
 import re
 

@@ -12,7 +12,7 @@ from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
-# Statements that make a table t with each kind of key.
+# Statements that create a table t with each kind of key.
 KINDS = {
     "uuid": ("CREATE TABLE t (a int, b int, note text, x uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",),
     "default": (

@@ -110,7 +110,7 @@ def read_all(connection: Connection, table: str, feed: str) -> set[str]:
     return refused - {""}
 
 
-# Each entry makes evil.t as mallory. {feeds} stands for statements that create a feed and a count of evil.t.
+# Each entry creates evil.t as mallory. {feeds} stands for statements that create a feed and a count of evil.t.
 FEED = "SELECT feed_create('f', 'evil.t'); SELECT exact_count_start('evil.t')"
 FEEDS = ("CREATE INDEX ON evil.t (n)", *FEED.split("; "))
 TABLES = {
@@ -226,7 +226,7 @@ def test_code_of_the_owner_of_a_table_never_runs_as_its_reader(dsn: str, table: 
         assert value(mallory, "SELECT count(*) FROM feeds") == 1 or "place" in table
         run(mallory, "GRANT SELECT ON evil.t TO PUBLIC")
         run(mallory, "SELECT feed_grant('f', 'bob')")
-    # The plain role reads first: a count of the superuser would leave it nothing to count.
+    # The ordinary role counts first: after a count by the superuser there would be no uncounted rows.
     with connect(f"{dsn} user=bob") as bob:
         assert read_all(bob, "evil.t", "f") <= {"42501", *REFUSED.get(table, ())}
     with connect(dsn) as admin:
@@ -301,7 +301,7 @@ OF_NEW_PARTITIONS = (
 
 
 def read_partitions(mallory: Connection, bob: Connection) -> None:
-    """Make positions and a batch of bob's, then insert rows and add a partition after them."""
+    """Store positions and a batch of bob, then insert rows and add a partition."""
     run(mallory, WHO, *OF_PARTITIONS)
     for feed in ("b", "w"):
         run(bob, f"SELECT feed_create('{feed}', 'evil.t')", f"SELECT feed_apply('{feed}', 'SELECT FROM batch')")
@@ -312,7 +312,7 @@ def read_partitions(mallory: Connection, bob: Connection) -> None:
 
 
 def evaluated(session: Connection) -> set[str]:
-    """The roles as which functions of mallory's run in a session. The set grows while the session runs."""
+    """The roles that have run functions of mallory in a session. The set grows while the session runs."""
     roles: set[str] = set()
     session.add_notice_handler(lambda notice: roles.add(str(notice.message_primary)))
     return roles
@@ -375,8 +375,8 @@ def test_a_reader_runs_only_the_code_that_a_plain_select_runs(dsn: str, index: s
             run(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
 
 
-# Objects that have the name of the table when the text is run. A condition on their key runs the attack when the reader
-# plans or executes the text.
+# Objects that have the name of the table when the query text is run. A condition on their key runs the attack when the
+# reader plans or executes the query.
 TRAP = """CREATE FUNCTION back.trap(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
     'BEGIN PERFORM evil.attack(); RETURN n; END'"""
 CASTS = (
@@ -554,7 +554,7 @@ def test_a_query_made_for_a_table_never_reads_another_table(dsn: str, impostor: 
 
 @pytest.mark.parametrize("superuser", [False, True])
 def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str, superuser: bool) -> None:
-    """A text checks its table by a function. An overload of this function would be a better match for this table."""
+    """A query text checks its table by a function. An overload of the function would be a better match."""
     text = "SELECT reader_batch_query('front.t', reader_next_batch('front.t', reader_start('front.t')))"
     with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:
         run(admin, "GRANT CREATE ON SCHEMA public TO mallory")
@@ -941,7 +941,7 @@ def test_several_roles_can_create_feeds_at_the_same_time(alices: str) -> None:
         assert value(admin, "SELECT count(DISTINCT id) FROM inorder_internal.feed") == 25
 
 
-# Types of the owner, and objects to make with each type. Types 0 to 2 have casts by a function, type 3 has casts by
+# Types of the owner, and objects that use each type. Types 0 to 2 have casts by a function, type 3 has casts by
 # text.
 CONTEXTS = ("", "AS ASSIGNMENT", "AS IMPLICIT", "AS IMPLICIT")
 MADE_TYPES = (

@@ -24,8 +24,8 @@ INSERT INTO public.events (n) VALUES (1), (2);
 INSERT INTO public.changed VALUES (1);
 SELECT open.feed_create('f', 'public.events'), open.exact_count_start('public.events');
 """
-# Functions that fit a call as well as a function of the extension, or better: they have no more arguments than the
-# call, or the type of a table where the extension's function has anyelement.
+# Overloads that match a call at least as well as the function of the extension: they have only the arguments of the
+# call, or the row type of a table instead of anyelement.
 OVERLOADS = """
 SELECT format('CREATE FUNCTION open.%I(%s) RETURNS %s%s LANGUAGE plpgsql AS $$'
               'BEGIN PERFORM evil.attack(); RETURN%s; END$$',

@@ -49,7 +49,7 @@ RUNS = {
 
 
 def with_benchmarks(*arguments: str, folder: Path, server: Installation | None = None) -> str:
-    """The output of a Python process that finds the experiments of bench/, too."""
+    """The output of a Python process that also has the experiments of bench/."""
     environment = surroundings(server, None) | {"INORDER_EXPERIMENTS": str(ROOT / "bench")}
     return subprocess.run(
         [sys.executable, *arguments], cwd=folder, env=environment, check=True, text=True, stdout=subprocess.PIPE

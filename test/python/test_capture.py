@@ -1,4 +1,4 @@
-"""No name in a text of inorder leads to an object of another role, whatever the search_path of database and role is.
+"""No name in a query or function of inorder resolves to an object of another role, whatever the search_path is.
 
 The search_path of every session has the schemas of capture.py before and behind pg_catalog. With this path the tests
 call every public function, write into every table that inorder reads or logs, and run every command of the tool: as
@@ -186,7 +186,7 @@ def test_no_name_resolves_to_another_object_after_columns_were_renamed_or_droppe
 
 
 def test_names_that_resolve_to_objects_of_other_roles_are_reported(world: World) -> None:
-    """Check the test itself: it reports names before pg_catalog, and an operator behind pg_catalog that fits better."""
+    """Check the test itself: it reports names before pg_catalog, and an operator behind it that is a better match."""
     world.run(OWNER, "SELECT count(*) FROM pg_class WHERE relkind = 'r'")
     world.run(READER, "SELECT FROM pg_catalog.pg_type WHERE typreceive != 0 AND false")
     reports = {(report.name, report.role) for report in world.captured()}

@@ -1,6 +1,6 @@
-"""Privileges in the catalog after every kind of object has been created: no object lends rights to anybody.
+"""Privileges in the catalog after every kind of object has been created: no object gives its owner's rights away.
 
-The default privileges of all roles that create objects give everything to everybody, as after a careless administrator.
+The default privileges of all roles that create objects grant everything to PUBLIC, as careless administrators do.
 """
 
 from collections.abc import Iterator
@@ -104,9 +104,9 @@ def test_no_function_is_security_definer(catalog: Connection) -> None:
     assert names(catalog, lent) == []
 
 
-# Functions that do not set search_path. The query omits functions that only the owner of the state may execute and that
-# only functions refer to: in the C extension they run under the path that state.c sets. In the SQL edition the
-# functions in BARE qualify each name: test_sql_edition_rights.py tests them.
+# Functions that do not set search_path. The query omits internal functions that only the owner of the state may
+# execute: in the C extension, state.c sets their search_path. In the SQL edition, the functions in BARE qualify each
+# name: test_sql_edition_rights.py tests them.
 UNPINNED = f"""
     SELECT p.oid::regprocedure FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
     WHERE p.pronamespace::regnamespace::text {OF_OTHERS} AND l.lanname IN ('plpgsql', 'sql')
@@ -128,7 +128,7 @@ def test_functions_with_a_text_body_set_their_own_search_path(catalog: Connectio
 
 
 def test_public_can_execute_only_trigger_functions_that_check_their_call(catalog: Connection) -> None:
-    """Such trigger functions check how they are called: see test_attacks_tables.py, which creates the triggers."""
+    """test_attacks_tables.py creates triggers with these functions, and tests how the functions check their call."""
     triggers = names(
         catalog,
         "SELECT p.proname FROM pg_proc AS p WHERE p.prorettype IN ('trigger'::regtype, 'event_trigger'::regtype) "
@@ -170,7 +170,7 @@ def test_public_has_only_the_documented_privileges_on_the_state(catalog: Connect
     assert schemas == ([] if is_sql(catalog) else ["schema inorder_text USAGE"])
 
 
-# Objects on the tables of the state that would run code, count or lock for other roles.
+# Objects attached to the tables of the state that would run code, add rows, or take locks when other roles use them.
 ATTACHED = f"""
     SELECT concat('trigger ', g.tgname) FROM pg_trigger AS g JOIN pg_class AS c ON c.oid = g.tgrelid
     JOIN pg_proc AS p ON p.oid = g.tgfoid

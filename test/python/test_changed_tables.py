@@ -109,7 +109,7 @@ CALLS = {
 def test_columns_changed_while_a_read_waits_are_not_mixed_up(
     fresh: Connection, other: Connection, call: str, change: str
 ) -> None:
-    """Rows are returned by the positions of their columns. Values of other columns must not be in their place."""
+    """Rows are returned by column position. A column must not get the values of another column."""
     run(fresh, CHANGED, "SELECT feed_create('f', 't'), feed_create('out', 't')",
         "INSERT INTO t (gone, kept) VALUES ('gone', 'kept')", "SELECT feed_take_batch('out', 'w')")  # fmt: skip
     batch = value(fresh, "SELECT quote_literal(reader_next_batch('t', reader_start('t'))::text)")

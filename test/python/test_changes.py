@@ -256,7 +256,7 @@ def test_a_trigger_of_another_role_does_not_prevent_a_repair_of_the_log(fresh: C
 def test_a_log_continues_after_a_key_column_is_renamed(
     fresh: Connection, tables: tuple[str, ...], edition_name: str
 ) -> None:
-    """Writers continue in the C extension. In the SQL edition they get an error until changes_enable()."""
+    """Writers continue in the C extension. In the SQL edition they get an error until changes_enable() is called."""
     change, enable = "UPDATE t SET note = 'renamed' WHERE key = 1", "SELECT changes_enable('t')"
     copy = followed(fresh, *tables)
     fresh.execute("ALTER TABLE t RENAME id TO key")
@@ -482,8 +482,8 @@ HIGH_PARTS = (
     "PARTITION BY RANGE (change)",
     "CREATE TABLE high_1 PARTITION OF high FOR VALUES FROM (MINVALUE) TO ('ff100000-0000-0000-0000-000000000000')",
 )
-# Statements of another session that give a partition of the log, at any depth, to the role {r}, or create a partition
-# as this role; and a statement that reverts this.
+# Statements of another session after which the role {r} owns a partition of the log, at any depth; and a statement that
+# reverts this.
 GIVEN_AWAY = {
     "partition": ("ALTER TABLE l OWNER TO {r}", "ALTER TABLE l OWNER TO postgres"),
     "partition below": ("ALTER TABLE high_1 OWNER TO {r}", "ALTER TABLE high_1 OWNER TO postgres"),
@@ -498,7 +498,7 @@ GIVEN_AWAY = {
 def test_partitions_of_a_log_are_examined_again_only_when_they_change(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
-    """To examine a thousand partitions in each statement would take most of its time."""
+    """Examining a thousand partitions would take most of the time of a statement."""
     if edition_name == "sql":
         pytest.skip("the SQL edition writes the rows of a log with INSERT statements")
     looks: list[str | None] = []
@@ -570,7 +570,7 @@ def test_a_role_whose_name_needs_quotes_can_write(fresh: Connection) -> None:
 def test_only_a_permanent_table_can_be_a_log(
     fresh: Connection, other: Connection, edition_name: str, kind: str
 ) -> None:
-    """The trigger would write as into a plain table.
+    """The trigger would write into any relation as if it were a permanent table.
 
     A temporary table may be in the buffers of another session; a view or a foreign table has no storage.
     """
@@ -1089,7 +1089,7 @@ def test_later_batches_read_no_more_pages_than_the_first(fresh: Connection) -> N
 def test_a_read_waits_for_a_session_that_changes_the_table(fresh: Connection, other: Connection, locked: str) -> None:
     """A read waits for the lock of the table even if the log has no new rows.
 
-    Otherwise the read would judge the table by a former state.
+    Otherwise the read would check the table as it was before the change.
     """
     followed(fresh, *PARTS)
     run(other, "BEGIN", f"LOCK TABLE {locked}")
@@ -1155,7 +1155,7 @@ def test_a_snapshot_from_before_a_rewrite_of_the_table_is_refused(
 def test_an_older_snapshot_does_not_continue_after_a_newer_one(fresh: Connection, other: Connection) -> None:
     """The first batch had a newer row.
 
-    The next batch would set this row back for good, because the newer change is not read again.
+    The next batch would overwrite this row with an older version, and the newer change is not read again.
     """
     copy = followed(fresh)
     run(fresh, "BEGIN", *(f"UPDATE t SET note = 'x' WHERE id = {id}" for id in (1, 2)), "COMMIT")

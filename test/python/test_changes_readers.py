@@ -51,7 +51,7 @@ def test_a_copy_follows_by_a_position_that_the_reader_keeps(fresh: Connection, m
 
 
 def test_a_snapshot_older_than_the_rows_that_were_read_is_refused(cluster: Cluster, fresh: Connection) -> None:
-    """Reading the rest of a batch by a snapshot older than the first part's would set rows back for good."""
+    """An older snapshot for the remaining rows of a batch would overwrite rows with older versions, never repaired."""
     prepare(fresh)
     copy, dsn = KeptCopy(), f"{cluster.dsn} dbname={fresh.info.dbname}"
     copy.follow(fresh)
@@ -108,7 +108,7 @@ def test_a_copy_of_a_standby_equals_its_table(pair: tuple[Cluster, Standby], edi
 
 
 def test_a_copy_continues_after_partitions_of_the_log_are_dropped(fresh: Connection) -> None:
-    """A copy continues after parts are dropped that its feed has passed. Writers fail without a part for new rows."""
+    """A feed needs no partition that it has passed. Writers fail without a partition for new rows."""
     run(fresh, *PARTITIONED)
     bound = int(value(fresh, "SELECT pg_current_xact_id()::text"))
     floor = (

@@ -175,7 +175,7 @@ def test_a_lake_merges_equal_keys_that_are_written_differently(
 
 @pytest.mark.editions
 def test_columns_with_names_that_the_output_uses_are_kept_apart(tail: Tail, fresh: Connection) -> None:
-    """A column of the table may be named like one of ours.
+    """A column of the table may have the name of a column that the output adds.
 
     A value that is written as text needs a list of the columns.
     """

@@ -24,7 +24,7 @@ TRIGGERS = "SELECT count(*) FROM pg_trigger WHERE tgrelid = '{}'::regclass AND t
 
 
 def insert_in_every_way(connection: Connection, table: str) -> int:
-    """Insert rows in each way in which their numbers could be made on another node, or too early.
+    """Insert rows in each way in which their numbers could be generated on another node, or too early.
 
     Returns how many rows were inserted.
     """

@@ -243,7 +243,7 @@ def test_a_count_is_repeated_if_shards_were_moved_meanwhile(monkeypatch: pytest.
 
 
 def test_a_missing_shard_is_reported_without_a_suggestion_of_similar_names(fresh: Connection) -> None:
-    """Callers expect the error of the server, and not the error of a name that a user has mistyped."""
+    """The shard's name was not typed by a user, so the error must not suggest other names."""
     fresh.execute("CREATE TABLE t_102009 (n int)")
     shard, moves = Shard(102008, "public.t_102008", COORDINATOR, "w", 5432), handover.Moves()
     with closing(Session(fresh.info.dsn)) as coordinator, closing(moves):

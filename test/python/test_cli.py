@@ -457,10 +457,7 @@ def test_there_is_no_pause_after_the_last_try(monkeypatch: pytest.MonkeyPatch) -
 def test_an_unexpected_answer_of_a_server_causes_an_error_of_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An answer that no server gives causes an error of one line.
-
-    The laboratory shows a traceback: nobody should have to repeat a long run to get the traceback.
-    """
+    """The laboratory shows a traceback, so that no long run has to be repeated to get one."""
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setattr("inorder.cli.cli", lambda **_: lines(b"\x1b"))  # type: ignore[arg-type]
     with pytest.raises(SystemExit, match=r"^1$"):

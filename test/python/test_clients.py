@@ -140,7 +140,7 @@ def check(shop: Shop, consumer: Consumer, *steps: Callable[[Shop, Consumer], Non
 
 
 def test_a_row_that_a_deferred_constraint_refuses_is_a_dead_letter(shop: Shop) -> None:
-    """The row must be refused before the commit: an error of the commit would lose the rest of the batch, too."""
+    """The row must be refused before the commit: an error of the commit would lose all rows of the batch."""
     shop.sink.execute("ALTER TABLE mails ADD UNIQUE (body) DEFERRABLE INITIALLY DEFERRED")
     rows = json.dumps([{"body": body} for body in ("a", "b", "a", "c")])
     assert value(shop.sink, "SELECT store_batch(1, %s, 2)", rows) == 1

@@ -75,7 +75,7 @@ def timed(server: Installation, clocked: Cluster, clock: SetClock, edition_name:
 @pytest.mark.editions("c")
 @pytest.mark.parametrize("call", ["feed_wait('f')", "reader_wait('events', reader_start('events'))"])
 def test_a_wait_ends_in_time_after_the_clock_was_set_back(timed: str, clock: SetClock, call: str) -> None:
-    """In the SQL edition the wait goes on, because PostgreSQL's pg_sleep() does: see docs/feed-waiting.md."""
+    """In the SQL edition the wait takes longer, because the clock affects pg_sleep(): see docs/feed-waiting.md."""
     with connect(timed) as admin, connect(timed) as reader, ThreadPoolExecutor(1) as aside:
         before = value(admin, "SELECT clock_timestamp()")
         waiting = aside.submit(value, reader, f"SELECT {call}")

@@ -161,7 +161,7 @@ def test_a_driver_has_the_search_path_before_its_first_query(cluster: Cluster, f
     fresh.execute("ALTER DATABASE tail SET search_path = public")
     dsn = f"{cluster.dsn} dbname=tail options='-c geqo=off'"
     assert not has_path(dsn)
-    # The owner of the database could change this path at any time.
+    # The owner of the database could change this search_path at any time.
     fresh.execute("ALTER DATABASE tail SET search_path = pg_catalog, pg_temp")
     assert not has_path(dsn)
     assert str(conninfo_to_dict(pinned_dsn(dsn))["options"]).startswith("-c geqo=off -c search_path=")
@@ -178,9 +178,9 @@ def pooled_dsn(port: int) -> str:
 def test_a_pooler_that_does_not_set_the_search_path_is_an_error(
     cluster: Cluster, fresh: Connection, shared_folder: Path, more: str
 ) -> None:
-    """The pooler refuses the option with the path, or drops it. The remedy is a path of the role.
+    """The pooler refuses or drops the option with the search_path. The remedy is to set the search_path of the role.
 
-    A path of the database is not trusted: it belongs to the owner of the database.
+    The search_path of the database is not trusted, because the owner of the database can change it.
     """
     fresh.execute("ALTER DATABASE tail SET search_path = pg_catalog, pg_temp")
     with pooler.pooled(cluster, shared_folder, more=more) as port:

@@ -353,7 +353,7 @@ GONE = {  # Changes between two folds.
 
 @pytest.mark.parametrize("name", GONE)
 def test_counts_are_right_after_a_partition_is_gone(fresh: Connection, other: Connection, name: str) -> None:
-    """Deltas of the partition's rows remain when the partition is gone, and the table is as it was before."""
+    """Deltas of the partition's rows remain although the definition of the table is the same as before."""
     start(fresh, (*PARTS, ABOVE))
     *changes, last = GONE[name]
     run(fresh, *changes)
@@ -479,7 +479,7 @@ def test_counts_stay_with_a_table_that_is_renamed(fresh: Connection) -> None:
 
 
 def test_counts_do_not_mix_after_a_swap_of_schemas(fresh: Connection) -> None:
-    """The functions contain names that now lead to the counts of another table.
+    """The functions contain names that now refer to the counts of another table.
 
     Writers fail until the owner repairs the counts.
 
@@ -787,7 +787,7 @@ def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connect
         run(fresh, "BEGIN", *map(write.format, range(100)), "COMMIT", FOLD, write.format(turn))
         at_first = at_first or pages(fresh)
     assert pages(fresh) <= 3 * at_first
-    # These deltas below the fold leave few rows in many pages of the table and of the index.
+    # These deltas are older than the fold. After the DELETE, many pages of the table and of the index have few rows.
     run(fresh, "ALTER INDEX orders_by_status_deltas_xact_idx SET (deduplicate_items = off)", "BEGIN",
         "SELECT set_config('inorder.folding', 'orders_by_status_deltas'::regclass::oid::text, true)",
         "INSERT INTO orders_by_status_deltas (g1, n, xact) "

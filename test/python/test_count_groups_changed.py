@@ -268,7 +268,7 @@ CHANGED_DELTAS = {
 
 @pytest.mark.parametrize("name", CHANGED_DELTAS)
 def test_changed_deltas_are_noticed(fresh: Connection, name: str) -> None:
-    """Rows are written into the deltas, or missing there, without an error."""
+    """Rows are added to the deltas, or left out of them, without an error."""
     start(fresh)
     run(fresh, "INSERT INTO orders VALUES (-20, 'unfolded')")
     for statement in CHANGED_DELTAS[name]:

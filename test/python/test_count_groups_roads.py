@@ -1,4 +1,4 @@
-"""Counts by group of rows that come by other ways: COPY, cascades, other roles, subscriptions, restores, triggers."""
+"""Counts by group of rows that arrive in other ways: COPY, cascades, other roles, subscriptions, restores, triggers."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -74,7 +74,7 @@ def test_frozen_rows_of_copy_are_counted(fresh: Connection, other: Connection) -
 
 
 def test_counts_are_right_while_a_detachment_is_pending(fresh: Connection, other: Connection) -> None:
-    """The table is no longer a full partition, and not yet independent. Folds and writers go on."""
+    """The table is no longer a full partition, and not yet independent. Folds and writers continue."""
     start(fresh, PARTS)
     detach = "ALTER TABLE orders DETACH PARTITION low CONCURRENTLY"
     writes = ("INSERT INTO orders VALUES (500, 'high')", "DELETE FROM low WHERE id < 3",
@@ -269,7 +269,7 @@ def test_tables_of_one_name_in_two_schemas_are_counted_separately(fresh: Connect
 
 
 def test_an_update_whose_trigger_moves_other_rows_is_refused(fresh: Connection) -> None:
-    """To the triggers such an UPDATE looks like MERGE, which hides rows that are moved."""
+    """The triggers cannot distinguish such an UPDATE from MERGE, which hides rows that are moved."""
     start(fresh, PARTS)
     run(fresh, FUNCTION.format("also()", "IF pg_trigger_depth() < 2 THEN UPDATE orders SET id = id + 1000 WHERE "
                                          "id = OLD.id + 20; END IF; RETURN NEW;"),

@@ -1,4 +1,4 @@
-"""A table is dropped while a call waits for it: the error says that the table does not exist, and is no internal error.
+"""A table is dropped while a call waits for it: the error says that the table does not exist.
 
 For a statement with ``null::t``, the server's parser opens the table if the session has not opened it before. In that
 case only the server's own error is possible. In these tests the session has opened the table.

@@ -123,7 +123,7 @@ def test_the_extension_is_built_installed_used_and_removed(bare: Cluster, pg_con
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Path:
-    """A folder of the test with the files for a server."""
+    """A folder with the built files of the extension, to be copied to a server."""
     stage, there = tmp_path / "stage", tmp_path / "there"
     for name, text in (("inorder--1.sql", "new"), ("inorder.control", "new"), ("inorder.so", "new")):
         path = stage / there.relative_to("/") / name

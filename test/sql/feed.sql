@@ -87,8 +87,8 @@ CALL exercise('no key, partial', 'xact bigint GENERATED ALWAYS AS (xact_id_gener
 CALL exercise('key that is an array', 'id text[] PRIMARY KEY DEFAULT ARRAY[gen_random_uuid()::text], xact bigint DEFAULT xact_id()', 'CREATE INDEX ON events (xact)', 'xact');
 DROP TABLE got, pieces, applied;
 
--- One transaction is read row by row, by a key of awkward types and values, while the formats of the session change. It
--- has every fifth combination of the values.
+-- One transaction is read row by row, by a key of awkward types and values, while the formats of the session change.
+-- The rows have every fifth combination of the values.
 CREATE TABLE awkward (
     a text COLLATE "C", at timestamptz, b bytea, n numeric, f float8, d date, i interval, c char(4), o boolean, l text[], j jsonb,
     xact bigint DEFAULT xact_id(), PRIMARY KEY (a, at, b, n, f, d, i, c, o, l, j));

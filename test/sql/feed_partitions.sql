@@ -67,7 +67,7 @@ INSERT INTO events (at, n) VALUES ('2023-08-02', 15);
 SELECT error_of($$SELECT feed_read('a', null::events)$$);
 SELECT error_of($$SELECT (feed_take_batch('a', 'w')).number$$);
 SELECT error_of($$SELECT feed_apply('a', 'SELECT 1 FROM batch')$$);
--- A reader that has not read these transactions gets the rows like other rows.
+-- A reader that has not read these transactions gets the rows.
 SELECT count(*) FROM (SELECT FROM reader_batch_rows('events', reader_next_batch('events', reader_start('events')), null::events)) AS e;
 ALTER TABLE events DETACH PARTITION y2027;
 BEGIN;
@@ -96,7 +96,7 @@ ALTER TABLE events ATTACH PARTITION y2029 FOR VALUES FROM ('2029-01-01') TO ('20
 INSERT INTO noise VALUES (2);
 SELECT error_of($$SELECT reader_next_batch('events', p) FROM kept$$);
 ALTER TABLE events DETACH PARTITION y2029;
--- A position inside a transaction: attached rows of the part that was read are an error, rows of the rest are
+-- A position inside a transaction: attached rows before the position are an error; rows after the position are
 -- delivered.
 UPDATE kept SET p = reader_start('events', 'now');
 SET client_min_messages = warning;
@@ -140,8 +140,8 @@ INSERT INTO events (at, n) VALUES ('2025-01-02', 33);
 SELECT error_of($$SELECT feed_read('a', null::events)$$);
 SELECT feed_seek('a', 'here');
 SELECT n FROM feed_read('a', null::events);
--- A partition is detached and attached again: it may have got rows of transactions that were read. A feed cannot see
--- that it has not.
+-- A partition is detached and attached again: a feed does not know whether rows of transactions that were read have
+-- been added meanwhile.
 SELECT n FROM feed_read('a', null::events);
 ALTER TABLE events DETACH PARTITION y2028;
 INSERT INTO y2028 SELECT id, '2028-05-06', 34 FROM events WHERE n = 31;

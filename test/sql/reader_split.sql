@@ -61,7 +61,7 @@ SELECT f.t, count(*), bool_and(z.same) AS same, max(cardinality(z.sizes)) AS par
 SELECT z.* FROM steps AS f JOIN steps AS s ON s.t = f.t AND s.i = f.i + 2, reader_batch_between(f.p, s.p) AS batch, part_sizes(f.t, batch, 10000) AS z WHERE f.t = 'a'::regclass AND f.i = 4;
 SELECT s.* FROM steps AS f, reader_batch_between(f.p, f.p) AS batch, part_sizes(f.t, batch, 3) AS s WHERE f.t = 'a'::regclass AND f.i = 2;
 SELECT isempty((batch).transactions) AS none, z.* FROM reader_start('a') AS f, reader_next_batch('a', f, 30) AS first, reader_advance(f, first) AS inside, LATERAL (SELECT ROW(1, '{}', (inside).partial, (inside).last_key, (inside).partial, (inside).last_key, NULL, (inside).members, (inside).origin)::feed_batch AS batch OFFSET 0) AS n, part_sizes('a', batch, 3) AS z;
--- A key column with a name of 63 bytes, and a key column with the name that the query uses for places.
+-- A key column with a name of 63 bytes, and a key column with the name of a column of the query.
 SELECT repeat('本', 21) AS odd \gset
 CREATE TABLE long (n serial PRIMARY KEY, :"odd" bigint NOT NULL DEFAULT xact_id());
 CREATE TABLE placed (n serial PRIMARY KEY, place bigint NOT NULL DEFAULT xact_id());

@@ -1,1 +1,1 @@
-"""The world of the tests of load: servers, tables, writers, and a ledger of committed rows."""
+"""The environment of the load tests: servers, tables, writers, and a ledger of committed rows."""

@@ -1,4 +1,4 @@
-"""Work of threads beside a test, and transactions with statements of every kind."""
+"""Threads that work while a test runs, and transactions with statements of every kind."""
 
 import random
 import time

@@ -60,7 +60,7 @@ class Ledger:
         self.versions = {token: at for token, at in self.versions.items() if token in self.committed[STREAMED]}
 
     def resolve(self, present: dict[str, set[int]]) -> list[str]:
-        """Decide by its rows whether each doubtful transaction committed; return problems of transactions in part."""
+        """Decide for each doubtful transaction whether it committed; return those of which only some rows exist."""
         halves = []
         for rows in self.doubtful:
             existing = {table: present[table] | self.gone[table] for table in rows}

@@ -3,7 +3,7 @@
 import psycopg
 from inorder.connection.session import index_went
 
-# Errors after which the same call is possible later.
+# Errors after which the call can be retried.
 AGAIN = {"40001": "40001", "40P01": "40P01"}
 RECOVERY = "recovery"
 INDEX = "index"

@@ -37,7 +37,7 @@ class Role(threading.Thread):
             self.world.problem(f"{self.name}: {type(error).__name__}: {error}")
 
     def ran(self) -> bool:
-        """True if work() came to its end; False if it lost its connection."""
+        """True if work() returned; False if it lost its connection."""
         try:
             self.work()
         except psycopg.OperationalError as error:

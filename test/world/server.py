@@ -136,7 +136,7 @@ def crash(cluster: Cluster, settings: dict[str, str], rng: random.Random) -> Non
 
 
 def other_crashes(cluster: Cluster) -> list[str]:
-    """Log lines, with context, about processes ended by another signal than kill -9, or a failed assertion."""
+    """Log lines, with context, about failed assertions, and about processes ended by a signal other than SIGKILL."""
     lines = cluster.log.read_text(encoding="utf-8", errors="replace").splitlines()
     return [
         "\n".join(lines[max(number - LINES_BEFORE, 0) : number + 1]) for number, line in enumerate(lines)

@@ -1,1 +1,1 @@
-"""script/engines: the load under which the data source in Spark must lose and repeat nothing."""
+"""script/engines: a load under which the Spark data source must deliver each row exactly once."""

@@ -102,7 +102,7 @@ def kill_often(folder: Path, stream: Stream, kills: int, rng: random.Random) -> 
 )
 @click.option("--seed", type=int, help="Seed of all random choices.  [default: random]")
 def main(kills: int, seed: int | None) -> None:
-    """Run one query of three servers' streams, and kill its processes. Exit code 1 if a row is lost or repeated."""
+    """Run one query over streams of three servers, and kill its processes. Exit code 1 if a row is lost or repeated."""
     seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
     click.echo(f"seed {seed}", err=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers and folders are removed

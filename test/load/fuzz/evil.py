@@ -1,6 +1,6 @@
 """Functions, operators, casts and tables of mallory that report if another role runs their code.
 
-The functions write to the server's log, because neither a rollback nor a setting of the session removes this message.
+The functions write to the server's log, because neither a rollback nor a setting of the session removes a log message.
 """
 
 import random

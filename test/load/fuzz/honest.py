@@ -127,7 +127,7 @@ class Honest:
         self.world.fail(oracle, held + text, both, key=text[:60])
 
     def see_feeds(self, mallory: Session) -> None:
-        """The view works for everybody at every moment."""
+        """Check that every role can read the view feeds at any time."""
         for role in ("postgres", "alice", self.rng.choice(("monitor", "reader", "nobody", "installer"))):
             session = self.open(role)
             outcome = self.must(session, "SELECT * FROM public.feeds", mallory)
@@ -217,7 +217,10 @@ class Honest:
         return [relation for relation in existing if relation.name in readable or self.rng.random() < 0.2]
 
     def run_plain(self, session: Session, relation: Relation, mallory: Session) -> set[str]:
-        """Functions of mallory that a plain SELECT runs, here or in a new session, which simplifies expressions."""
+        """The functions of mallory that a plain SELECT runs in this session, or in a new session.
+
+        A new session also simplifies the expressions of the table, and runs functions for that.
+        """
         self.oracles.check_log(mallory, session.pid)
         fresh = self.world.session(session.role)
         ran: set[str] = set()

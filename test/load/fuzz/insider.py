@@ -100,7 +100,7 @@ class Insider:
         oracles.remember()
 
     def read(self, oracles: Oracles, honest: Honest, mallory: Session) -> None:
-        """Read by feeds that were never created. The reader is the superuser, who may forge feeds."""
+        """Read as the superuser, who may forge feeds, through feeds that feed_create() never created."""
         session = honest.open("postgres")
         for relation in honest.known():
             session.run("BEGIN")

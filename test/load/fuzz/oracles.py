@@ -10,7 +10,7 @@ from load.fuzz.settings import WATCHED
 from load.fuzz.world import World
 
 SLOW_SECONDS = 2.0
-# A call that times out after more than this time was slow: timeouts that are set on purpose are shorter.
+# A timeout after more than this time means that the call was slow: timeouts that tests set on purpose are shorter.
 TIMED_OUT_SECONDS = 0.9
 # Internal errors that the server itself raises for actions of a role on its own objects: the beginning of the
 # statement, and the message with its source.
@@ -146,7 +146,7 @@ class Oracles:
 
 
 def made_before(session: Session, outcome: Outcome) -> list[str]:
-    """Earlier statements, such as PREPARE, whose code this statement may execute without a call of its own."""
+    """Earlier statements, such as PREPARE, whose calls this statement may execute although it contains no call."""
     uses = ("FETCH", "EXECUTE", "CLOSE", "COMMIT")
     if not outcome.statement.startswith(uses) and "mallory." not in outcome.statement:
         return []

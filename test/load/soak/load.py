@@ -76,7 +76,7 @@ class Bursts(Partitioner, OwnerRole):
                     break
 
     def detach(self, connection: Connection, name: str) -> None:
-        """Detach a partition, whose rows most readers have got by then. Readers need not get the rows any more."""
+        """Detach a partition whose rows most readers have received. All other readers need not receive these rows."""
         with transaction(connection):
             connection.execute(f"ALTER TABLE s_parts DETACH PARTITION {name}".encode())
             self.world.ledger.leave("s_parts", numbers(connection, f"SELECT token FROM {name}"))

@@ -72,7 +72,7 @@ def promote(world: World, stage: Stage, seconds: float) -> None:
 
 
 def keep_prepared(world: World, standby: Standby) -> None:
-    """Let each prepared transaction whose second phase was lost wait for its second phase again."""
+    """Record each transaction that is still prepared after a crash, so that it is committed or rolled back later."""
     with connect(standby.dsn) as connection:
         for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
             if rows := world.lanes_prepared.get(str(gid)):
@@ -124,7 +124,7 @@ def copy_database(world: World, stage: Stage) -> None:
 def expect_refusal(world: World, connection: Connection, table: str) -> None:
     """Check that no row can be read or written before feed_rebase() is called.
 
-    Rows with generated numbers can be written, because these numbers are generated anew during the restore.
+    Rows with generated numbers can be written, because the restore computes these numbers again.
     """
     insert = f"INSERT INTO {table} (region, token) VALUES (0, 0)"
     for attempt in (f"SELECT FROM feed_read('all rows {table}', null::{table})", *[insert] * (table not in GENERATED)):

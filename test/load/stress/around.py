@@ -21,7 +21,8 @@ LAST = 60  # seconds after which a lease given under any of these steps has expi
 # Settings of a standby for a changing clock: with recovery_min_apply_delay, the standby would wait until its clock, set
 # back, reaches the time of a commit.
 WITHOUT_TIMES = {"recovery_min_apply_delay": "0", "wal_sender_timeout": "0", "wal_receiver_timeout": "0"}
-# As many sessions as the server allows, or so few that each transaction gets another session.
+# Session pooling has as many sessions as the server allows. Transaction pooling has fewer, and gives each transaction a
+# different session.
 POOLS = {
     "session": "default_pool_size = 90\nmax_client_conn = 500\n",
     "transaction": "default_pool_size = 20\nmax_client_conn = 500\nserver_round_robin = 1\n",

@@ -86,7 +86,7 @@ def resync(connection: Connection) -> None:
 
 @dataclass
 class Reader:
-    """Keeps a copy in one of the ways. If a transaction fails, the copy is as it was before the transaction."""
+    """Keeps a copy by the method ``way``. If a transaction fails, the copy is as it was before the transaction."""
 
     run: Reading
     feed: str

@@ -143,7 +143,7 @@ def write(run: Run, rng: random.Random) -> None:
 
 
 def own(run: Run, rng: random.Random, repair: Callable[[Connection], None]) -> None:
-    """Change the table as its owner, each time with a repair."""
+    """Change the table as its owner, and call ``repair`` after each change."""
     with connect(run.dsn) as connection:
         execute(connection, "SET lock_timeout = '2s'")
         while not run.stop.wait(0.5 + rng.random() * 2):

@@ -288,7 +288,8 @@ def leave_transaction(
     with connect(reader.world.primary) as other:
         position, partial, unfinished = one_row(other, query, [name, owner])
     missing: set[int] = set()
-    # The rows of an unfinished batch come again, before the transaction that it ends in.
+    # The rows of an unfinished batch are delivered again. The feed then moves before the transaction in which the batch
+    # ends.
     if skip and partial is not None and unfinished is None:
         missing = of_transaction(connection, partial) - delivered
         behind = "SELECT (%s::int8multirange + int8range(%s, %s, '[]')::int8multirange)::text"
@@ -298,6 +299,6 @@ def leave_transaction(
 
 
 def outside(connection: Connection, delivered: set[int], position: str) -> frozenset[int]:
-    """Delivered rows that come again: of the partial transaction, or of that in which an unfinished batch begins."""
+    """Delivered rows that are delivered again, because their transaction is not in the position."""
     query = f"SELECT token FROM {KEYED} WHERE token = ANY (%s) AND NOT xact <@ %s::int8multirange"
     return frozenset(numbers(connection, query, list(delivered), position))

@@ -46,7 +46,7 @@ class Stateless(Reader):
         self.asked = dict.fromkeys(TABLES, 0)  # number of times that the reader had to accept another server
 
     def make_feeds(self, connection: Connection) -> None:
-        """The reader needs no feeds; the tables are guarded by the feeds of others."""
+        """The reader needs no feeds; the feeds of other readers guard the tables."""
         for table in TABLES:
             self.positions[table] = self.beginning(connection, table)
 

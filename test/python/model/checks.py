@@ -1,4 +1,4 @@
-"""Checks of the model. The methods of inorder hold. Each of the other methods violates one property."""
+"""Checks of the model. inorder's methods satisfy every property; each other method violates one property."""
 
 import re
 import subprocess
@@ -24,7 +24,7 @@ ONE, BOTH = '{"primary"}', '{"primary", "standby"}'
 class Check:
     """A module with its constants.
 
-    The module is expected to hold, or to violate the invariant or property in ``fails``.
+    The module is expected to satisfy all properties, or to violate the invariant or property in ``fails``.
     """
 
     module: str
@@ -210,7 +210,7 @@ def check(name: str) -> Result:
 
 
 def run_checker(folder: Path, module: str, configuration: Path, is_small: bool) -> Result:
-    # A short check ends before a better compiler or garbage collector saves time.
+    # The optimizing compiler and the parallel garbage collector save time only in long checks.
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if is_small else ["-XX:+UseParallelGC"]
     # -deadlock: a state without a next step is not an error. TLC compares states by a hash of 64 bits. -Xss: operators
     # on orders of rows recurse deeply.
