@@ -183,7 +183,7 @@ CREATE TABLE forms AS
 SELECT kind, count(*) AS statements, array_agg(DISTINCT substr(replace(error_of(format('SELECT ' || form, id)), id::text, '…'), 1, 67)) AS errors
 FROM kinds, forms GROUP BY kind ORDER BY kind;
 SELECT '12345678-9abc-4def-8123-456789abcdef'::uuid >=~ now();
--- In the select list no row is skipped. The result for NULL is NULL.
+-- In the select list the error comes for every key without a time. The result for NULL is NULL.
 SELECT kind, error_of(format('SELECT id >=~ now(), id <~ now() FROM kinds WHERE kind = %L', kind)) <> 'no error' AS refused FROM kinds ORDER BY kind;
 SELECT NULL::uuid >=~ now() AS no_key, id >=~ NULL::timestamptz AS no_moment FROM kinds LIMIT 1;
 

@@ -122,8 +122,8 @@ SELECT count(*) FILTER (WHERE tableoid = 'parts0'::regclass) BETWEEN 2000 AND 30
 DROP TABLE parts;
 SELECT bool_and(amvalidate(oid)) AS valid, count(*) FROM pg_opclass WHERE opcname LIKE 'uuid\_v1\_%';
 
--- The generator returns version 1, one node per session with the multicast bit, no tick twice, and the time of the
--- clock.
+-- The generator returns keys of version 1, with one node per session, which has the multicast bit, with a new tick for
+-- each key, and with the time of the clock.
 CREATE TABLE made AS SELECT n, uuid_v1_nextval() AS id FROM generate_series(1, 50000) AS n;
 SELECT count(*) FILTER (WHERE id <= before) AS not_later, count(DISTINCT uuid_v1_get_node(id)) AS nodes,
        count(DISTINCT uuid_v1_get_clockseq(id)) AS clock_sequences, count(DISTINCT left(id::text, 18)) AS ticks,
