@@ -48,7 +48,7 @@ def test_no_right_is_gained_and_no_fault_is_found(server: Installation, monkeypa
 
 @pytest.fixture(scope="module")
 def place(server: Installation) -> Iterator[World]:
-    """A server with the roles of script/fuzz, in whose objects and state tests plant faults."""
+    """A server with the roles of script/fuzz. Tests plant faults in the objects and the state of these roles."""
     with world(server, 1) as new_world:
         new_world.admin.execute(
             "ALTER TABLE inorder_internal.feed_state ALTER written_here DROP EXPRESSION, "

@@ -342,7 +342,7 @@ def test_rows_of_a_partition_unknown_to_the_session_are_not_lost(
 ) -> None:
     """The snapshot shows that the transaction that attached the partition has ended.
 
-    A reader without the partition would skip its rows.
+    A reader that does not know the partition would skip its rows.
     """
     partition = "CREATE TABLE t_5 PARTITION OF t FOR VALUES IN ({}) PARTITION BY LIST (n)"
     reader = place.make(*PARTS, partition.format(8 if "t_5" in NEW_PARTITIONS[way][-1] else 5))

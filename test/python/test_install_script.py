@@ -146,7 +146,7 @@ PLANTED: list[tuple[Callable[[str], Found], str, str]] = [
     (rules.exact_calls, sql("a OPERATOR(@extschema@.<~) 'x'"), "literal that is not cast"),
 ]
 
-# A code of pgspot, a script that gets this code, and the object.
+# A code of pgspot, a script for which pgspot reports this code, and the object.
 SPOTTED = [
     ("PS001", sql("1 + 1"), "'+'"),
     ("PS016", sql("lower('A')"), "lower"),

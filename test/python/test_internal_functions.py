@@ -1,4 +1,4 @@
-"""Internal functions: the right to execute them gives no other right. C has the same columns of the state as SQL."""
+"""Internal functions: the right to execute them gives no other right. C and SQL agree on the state's columns."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Outputs of inorder lab check for other programs: a protocol, JUnit, SARIF, a record, and a fixture of pytest."""
+"""Outputs of inorder lab check for other programs: a protocol, JUnit, SARIF, a record, and a pytest fixture."""
 
 import json
 import os

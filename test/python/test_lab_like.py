@@ -1,4 +1,4 @@
-"""Experiments on a table like a table of the user: copied definitions, similar rows, a whole run, and refusals."""
+"""Experiments on a table that resembles a user's table: copied definitions, similar rows, a whole run, and refusals."""
 
 import json
 from collections.abc import Iterator

@@ -24,7 +24,7 @@ ROWS, MORE = 20_000, 4_000
 def a_result(leaf: bool = True) -> Result:
     """The index of version 7 grows by 30 %, with new pages half full.
 
-    Random keys are measured without REINDEX, other keys not at all.
+    There is no REINDEX of the table with random keys, and there are no other kinds of key.
     """
     result = empty_result(MixedExperiment, MixedPlan(rows=1000, more=200))
     inserted = {"inserts": 200.0, "tps": 100.0, "wal_bytes": 40_000.0, "full_page_images": 2.0, "index_reads": 4.0}

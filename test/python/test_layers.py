@@ -51,7 +51,7 @@ IN_HEADER = re.compile(r"^\} *(\w+);|^#define (\w+)|^static inline [\w *]+\n\*?(
 
 
 def too_high(user: str, used: Iterable[str]) -> list[str]:
-    """The uses of a source in a higher folder, which are not allowed."""
+    """The used sources that are in a higher folder than the user, which is not allowed."""
     ranks = {folder: rank for rank, folder in enumerate(FOLDERS)}
     return [each for each in used if ranks.get(each.partition("/")[0], -1) > ranks.get(user.partition("/")[0], -1)]
 
@@ -187,7 +187,7 @@ def test_commands_of_a_missing_laboratory_say_what_is_missing() -> None:
 
 
 def test_without_libpq_the_tool_names_what_to_install() -> None:
-    """The setting requires the driver's C modules, which are not installed."""
+    """PSYCOPG_IMPL=c requires the C modules of psycopg, which are not installed."""
     command = [sys.executable, "-m", "inorder", "count", "show", "t"]
     done = subprocess.run(command, env=os.environ | {"PSYCOPG_IMPL": "c"}, check=False, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.count("\n") == 1

@@ -265,7 +265,7 @@ def check_remedy(connection: Connection, table: str, changes: list[str], error: 
 
 
 def test_a_disabled_trigger_is_refused_only_for_generated_numbers(owner: Connection) -> None:
-    """A disabled trigger does not fire, but still lets the server compute generated columns again."""
+    """A disabled trigger does not fire, but still makes the server compute generated columns again."""
     for table in ("key", "number", "generated"):
         changes = [TRIGGER.format("zzz", "UPDATE", table), f"ALTER TABLE {table} DISABLE TRIGGER zzz"]
         assert (

@@ -48,7 +48,7 @@ def merged(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator["Merged"]
 
 
 class Merged:
-    """A Spark in a separate process, which runs the recipe."""
+    """A Spark session in a separate process, which runs the recipe."""
 
     def __init__(self, folder: Path, process: subprocess.Popen[str]) -> None:
         self.folder, self.process = folder, process

@@ -108,7 +108,7 @@ def share_found(noise: np.ndarray, true_ratio: float) -> float:
 def test_ten_percent_is_found_with_the_default_number_of_rounds(
     noise: Callable[[np.random.Generator, int], np.ndarray], true_ratio: float
 ) -> None:
-    """The default rounds of the noise and insert experiments find the difference in 80 % of cases.
+    """The default number of rounds of the noise and insert experiments shows a difference of 10 % in 80 % of cases.
 
     With this noise, 6 or 15 rounds would not suffice.
     """

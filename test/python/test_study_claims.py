@@ -1,4 +1,4 @@
-"""How claims of the studies are judged in docs/results: what our figure can show, and what it cannot show."""
+"""How claims of the studies are judged in docs/results: what a measured figure can show, and what it cannot show."""
 
 import re
 from collections.abc import Callable

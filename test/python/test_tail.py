@@ -167,7 +167,7 @@ ODD = '"Ex.t"."Odd % ""Name"""'
 
 @pytest.fixture
 def awkward(fresh: Connection) -> Connection:
-    """A session with a table whose name needs quotes. A row of the table has all special characters."""
+    """A session with a table whose name needs quotes. A row of the table contains all special characters."""
     fresh.execute('CREATE SCHEMA "Ex.t"')
     fresh.execute(AWKWARD.encode())
     return fresh

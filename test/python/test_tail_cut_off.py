@@ -30,7 +30,7 @@ END = """SELECT pg_{}_backend(pid) FROM pg_stat_activity
 
 
 class Cut:
-    """Ends each read of more than ``most`` rows after its first rows have come."""
+    """Ends each read of more than ``most`` rows after its first rows have arrived."""
 
     def __init__(self, server: Connection, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.server, self.how, self.most = server, how, MOST

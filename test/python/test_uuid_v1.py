@@ -138,7 +138,7 @@ WHERE p.prorettype IN ('uuid'::regtype, 'uuid_v1'::regtype)
 
 
 def calls_with_times(connection: Connection) -> Iterator[tuple[str, str]]:
-    """Calls of each function that makes a key from one or several times, with extreme times; and the result type."""
+    """Calls, with extreme times, of each function that generates a key from one or more times; and the result type."""
     moments = [f"'{moment}'::timestamptz" for moment in TIMES]
     ranges = [f"tstzrange({low}, {high}, '{ends}') " for low in moments for high in moments for ends in ("[)", "(]")]
     values = {
