@@ -99,9 +99,9 @@ NOT_RUN_IN_PYTHON = {
     "test_an_installer_dumps_and_restores_its_own_state": MADE,
     "test_a_session_forgets_tables_that_were_dropped": MEMORY,
     "test_the_owner_of_a_database_dumps_and_restores_it": OWNED,
-    "test_changes_that_an_idle_log_lacks_are_noticed": "the SQL edition has no changes_read",
+    "test_changes_missing_from_an_idle_log_are_noticed": "the SQL edition has no changes_read",
     "test_a_table_dropped_by_its_own_reader_is_an_error": APPLIES,
-    "test_an_idle_count_is_not_repeated": LOOKS,
+    "test_an_idle_count_is_not_computed_again": LOOKS,
     "test_calls_execute_few_statements": LOOKS,
     "test_the_first_call_of_a_connection_touches_few_catalogs": LOOKS,
 }

@@ -145,7 +145,7 @@ def advised(server: Installation, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.mark.server
-def test_planted_faults_are_found_and_nothing_else(advised: Advised) -> None:
+def test_only_the_planted_faults_are_reported(advised: Advised) -> None:
     data = advised.found()
     assert pairs(data) == EXPECTED, data
     assert [finding["table"] for finding in data["leave"]] == ['"app"."heavy"']
@@ -199,7 +199,7 @@ SEEN = {
 
 @pytest.mark.server
 @pytest.mark.parametrize("role", SEEN)
-def test_a_role_without_rights_is_told_what_it_cannot_see(advised: Advised, role: str) -> None:
+def test_a_role_without_privileges_is_told_what_it_cannot_see(advised: Advised, role: str) -> None:
     data = advised.found(role=role)
     assert {finding["id"] for finding in data["findings"]} == SEEN[role] and pairs(data) < EXPECTED
     unseen = "\n".join(data["not_seen"])

@@ -168,7 +168,7 @@ def test_every_poll_that_a_server_ran_and_nothing_else_is_reported(forms: Cluste
     assert wrong == [] and found(*OTHERS) == ([], [])
 
 
-def test_statements_that_are_not_understood_are_counted_with_their_place(tmp_path: Path) -> None:
+def test_statements_that_are_not_understood_are_counted_with_their_location(tmp_path: Path) -> None:
     texts = ("SELECT FROM {{ table }}", "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
              "SELECT * FROM other WHERE id > $1", "\\set x 1\nSELECT 1 \\gset\nSELECT :x", f"SELECT {'1, ' * LONGEST}1",
              "COPY t FROM stdin;\nit's\n\\.\nSELECT * FROM other WHERE id > $1 ORDER BY id")  # fmt: skip

@@ -453,7 +453,7 @@ def by_number(oid: object, schema: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("other", OTHERS)
-def test_a_schema_renamed_during_a_call_leads_to_no_other_object(dsn: str, other: str) -> None:
+def test_a_schema_renamed_during_a_call_does_not_redirect_the_call(dsn: str, other: str) -> None:
     swap = ("BEGIN", "ALTER SCHEMA front RENAME TO middle", "ALTER SCHEMA back RENAME TO front",
             "ALTER SCHEMA middle RENAME TO back", "COMMIT")  # fmt: skip
     with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:

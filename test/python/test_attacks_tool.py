@@ -117,7 +117,7 @@ def test_a_superuser_who_prepares_a_table_runs_no_code_of_its_owner(attacked: Cl
         run(admin, "SELECT feed_enable('evil.t')", "SELECT feed_rebase('evil.t', 1000000)")
 
 
-def test_no_schema_of_another_role_is_called(attacked: Cluster, tmp_path: Path) -> None:
+def test_no_function_in_a_schema_of_another_role_is_called(attacked: Cluster, tmp_path: Path) -> None:
     """The owner of the schema could rename it while the tool runs, and put another schema in its place."""
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
         with connect(f"{dsn} user=mallory") as mallory:

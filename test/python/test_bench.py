@@ -71,7 +71,7 @@ def test_reports_of_recorded_benchmarks_have_the_recorded_tables(tmp_path: Path)
 
 @pytest.mark.server
 @pytest.mark.parametrize("name", RUNS)
-def test_a_small_run_from_start_to_end(name: str, server: Installation, tmp_path: Path) -> None:
+def test_a_small_run_completes(name: str, server: Installation, tmp_path: Path) -> None:
     options, message = RUNS[name]
     assert message in " ".join(
         with_benchmarks("-m", "inorder", "lab", "run", name, *options.split(), folder=tmp_path, server=server).split()
@@ -187,7 +187,7 @@ def test_a_failing_command_is_reported_with_its_standard_error(tmp_path: Path) -
     assert tail.lines_of(tmp_path / "rows") == 1
 
 
-def test_the_time_of_the_start_in_the_same_round_is_subtracted() -> None:
+def test_the_startup_time_in_the_same_round_is_subtracted() -> None:
     seconds = {
         (tail.JSON, tail.SAME_ORDER, 1): 1.75, (tail.JSON, "tail_7", 1): 3.0,
         (tail.start_of(tail.JSON), tail.AS_STORED, 1): 0.25, (tail.start_of(tail.JSON), "tail_8", 1): 1.0,

@@ -1152,7 +1152,7 @@ def test_a_snapshot_from_before_a_rewrite_of_the_table_is_refused(
     copy.follow(fresh)
 
 
-def test_an_older_snapshot_does_not_continue_after_a_newer_one(fresh: Connection, other: Connection) -> None:
+def test_a_reader_cannot_continue_with_an_older_snapshot(fresh: Connection, other: Connection) -> None:
     """The first batch had a newer row.
 
     The next batch would overwrite this row with an older version, and the newer change is not read again.
@@ -1182,7 +1182,7 @@ def test_a_row_that_commits_after_a_truncate_stays_in_the_copy(fresh: Connection
     assert [*copy.rows.values()] == [{"id": 1, "note": "after"}]
 
 
-def test_workers_that_finish_in_any_order_compare_versions(fresh: Connection) -> None:
+def test_workers_can_finish_in_any_order_if_the_sink_compares_versions(fresh: Connection) -> None:
     copy, naive = prepare(fresh), Copy()
     copy.follow(fresh)
     naive.rows = dict(copy.rows)

@@ -36,7 +36,7 @@ def prepare(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("max_rows", [None, 3])
-def test_a_copy_follows_by_a_position_that_the_reader_keeps(fresh: Connection, max_rows: int | None) -> None:
+def test_a_reader_can_keep_the_position_of_a_copy_itself(fresh: Connection, max_rows: int | None) -> None:
     prepare(fresh)
     copy = KeptCopy()
     for write in WRITES:

@@ -66,7 +66,7 @@ def test_lines_over_time_are_steps_with_marks() -> None:
     assert diamond.findtext("title") == "a: 20 at 1"
 
 
-def test_percentiles_stand_at_equal_distances_by_name() -> None:
+def test_percentiles_are_drawn_at_equal_distances() -> None:
     names = ("p50", "p95", "p99", "p99.9")
     near = percentile_chart("t", "ms", names, [("a", (1.0, 2.0, None, 4.0), "x")])
     x1, x2, x4 = (dots(near)[f"a, {name}: {value}"][0] for name, value in (("p50", 1), ("p95", 2), ("p99.9", 4)))
@@ -121,7 +121,7 @@ def test_no_chart_is_drawn_without_values(chart: Chart) -> None:
 
 @pytest.mark.parametrize("points", [((0.0, 0.0),), ((7.0, 7.0),), ((0.0, 0.0), (1.0, 0.0)), ((1.0, -2.0), (3.0, 5e-7))])
 @pytest.mark.parametrize("width", [PHONE, SCREEN])
-def test_any_values_are_within_the_drawing(points: tuple[tuple[float, float], ...], width: int) -> None:
+def test_all_values_are_drawn_within_the_chart(points: tuple[tuple[float, float], ...], width: int) -> None:
     chart = line_chart("t", "x", "y", [Line("a", points, "x")])
     for x, y in dots(chart, width).values():
         assert 0 <= x <= width and TOP <= y <= TOP + HEIGHT

@@ -123,7 +123,7 @@ def test_the_handover_waits_for_writers_to_the_old_placement(
     assert query.delivered() == stored(coordinator, query.table)
 
 
-def test_a_removed_placement_is_an_error_with_its_setting(
+def test_the_error_about_a_removed_placement_names_the_setting(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path
 ) -> None:
     coordinator.execute(INSERT.format(query.table).encode(), ["a"])

@@ -151,7 +151,7 @@ def test_a_reader_continues_on_another_node(
     assert delivered(tmp_path) == stored(coordinator, events)
 
 
-def test_a_removed_placement_is_an_error_with_its_setting(
+def test_the_error_about_a_removed_placement_names_the_setting(
     nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
 ) -> None:
     prepare(nodes, tmp_path, events)

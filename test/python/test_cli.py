@@ -141,7 +141,7 @@ def test_help_is_also_a_command(tmp_path: Path) -> None:
         assert printed[0] == printed[1] != ""
 
 
-def test_documents_name_options_that_exist() -> None:
+def test_documents_name_only_existing_options() -> None:
     groups: list[click.Command] = [cli]
     options = {"--no-locale", "--relation", "--stats", "--help"}  # options of other programs, and of every command
     options |= set(re.findall(r"^#   (--[a-z]+) ", (ROOT / "script" / "test").read_text(), re.MULTILINE))
@@ -205,7 +205,7 @@ DEMO_FILES = ["inorder-demo-reader.jsonl", "inorder-demo.jsonl", "inorder-report
 
 
 @pytest.mark.server
-def test_a_small_demo_from_start_to_end(
+def test_a_small_demo_completes(
     tmp_path: Path, server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each measurement makes a fixed number of inserts: a measurement of a second would use all processors."""

@@ -261,7 +261,7 @@ def test_the_callers_environment_has_no_effect(
 
 
 @pytest.mark.usefixtures("servers_are_made_anew")
-def test_a_server_starts_despite_a_narrow_umask_and_an_odd_folder(
+def test_a_server_starts_despite_a_restrictive_umask_and_an_odd_folder(
     server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     odd = shared_folder / "a b'c"

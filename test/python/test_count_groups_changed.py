@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.server, pytest.mark.editions]
 FUNCTION = "CREATE FUNCTION {} RETURNS trigger LANGUAGE plpgsql AS 'BEGIN {} RETURN NEW; END'"
 
 
-def test_a_table_cannot_become_a_child(fresh: Connection) -> None:
+def test_a_counted_table_cannot_become_a_partition_or_inheritance_child(fresh: Connection) -> None:
     """A DELETE from a parent without common columns fires no trigger of the child.
 
     NO INHERIT then removes the last trace.

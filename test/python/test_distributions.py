@@ -148,7 +148,7 @@ def test_the_metadata_of_pgxn_are_valid() -> None:
     assert set(meta) <= allowed
 
 
-def test_debian_control_is_that_of_debian_13() -> None:
+def test_debian_control_is_generated_for_postgresql_17() -> None:
     assert text("debian/control") == text("debian/control.in").replace("PGVERSION", "17")
 
 

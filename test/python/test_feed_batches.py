@@ -229,7 +229,7 @@ def make_callers(connection: Connection, statements: str) -> None:
 
 @pytest.mark.editions
 @pytest.mark.parametrize("then", ["", "SET CONSTRAINTS ALL IMMEDIATE;"])
-def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) -> None:
+def test_the_commit_flushes_a_batch_that_was_handed_out(fresh: Connection, then: str) -> None:
     """The commit flushes the batch, whatever synchronous_commit is.
 
     Otherwise a crash could lose the batch, and its number could be used again for a batch with other rows.
@@ -250,7 +250,7 @@ def test_a_batch_that_was_handed_out_is_flushed(fresh: Connection, then: str) ->
 
 
 @pytest.mark.editions
-def test_a_batch_that_is_handed_out_is_flushed_once(fresh: Connection) -> None:
+def test_the_commit_flushes_only_what_is_not_flushed_yet(fresh: Connection) -> None:
     """The commit flushes the batch and the batch's transactions, unless both have already been flushed."""
     before = []
     fresh.execute("SELECT feed_create('one', 'events')")
@@ -267,7 +267,7 @@ def test_a_batch_that_is_handed_out_is_flushed_once(fresh: Connection) -> None:
 
 
 @pytest.mark.editions
-def test_rows_that_a_reader_saw_are_flushed(fresh: Connection) -> None:
+def test_the_commit_flushes_rows_that_a_reader_saw(fresh: Connection) -> None:
     begins = ("BEGIN", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", "BEGIN; SELECT reader_start('events')")
     with connect(fresh.info.dsn) as writer:
         writer.execute("INSERT INTO events (n) VALUES (0)")

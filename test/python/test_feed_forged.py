@@ -347,7 +347,7 @@ def by_text(session: Connection, _: str, table: str) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("kind", ODD_TABLES)
-def test_every_name_is_quoted_and_every_name_of_the_server_has_its_schema(state: State, kind: str) -> None:
+def test_every_name_is_quoted_and_every_name_of_the_server_is_qualified(state: State, kind: str) -> None:
     alice = state.sessions["alice"]
     alice.prepare_threshold = None  # a prepared statement keeps the type of a table that is gone
     names = {letter: name(*["alice"] * (letter in "tuw"), letter + ODD) for letter in "tuwkpn"}

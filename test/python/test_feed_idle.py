@@ -121,7 +121,7 @@ def test_the_next_poll_notices_each_change(
     assert poll(reader, owner) == expected
 
 
-def test_changes_that_an_idle_log_lacks_are_noticed(reader: Connection, fresh: Connection) -> None:
+def test_changes_missing_from_an_idle_log_are_noticed(reader: Connection, fresh: Connection) -> None:
     run(fresh, "CREATE TABLE s.c (id int PRIMARY KEY)", "SELECT changes_enable('s.c')",
             "SELECT feed_create('c', 's.c_changes'), feed_grant('c', 'reader')",
             "GRANT SELECT ON s.c, s.c_changes TO reader")  # fmt: skip
@@ -275,7 +275,7 @@ def test_the_next_count_sees_a_lost_guard_within_a_transaction(reader: Connectio
     assert count(reader) == "55000"
 
 
-def test_an_idle_count_is_not_repeated(reader: Connection, fresh: Connection) -> None:
+def test_an_idle_count_is_not_computed_again(reader: Connection, fresh: Connection) -> None:
     run(fresh, "SELECT exact_count_start('s.t')", "GRANT SET ON PARAMETER track_functions TO reader")
     run(fresh, "INSERT INTO s.t DEFAULT VALUES")  # a row since the count began
     run(reader, "SET track_functions = 'all'", COUNT, COUNT)

@@ -38,7 +38,7 @@ def used(fresh: Connection) -> Connection:
     return fresh
 
 
-def test_numbers_begin_at_the_clock_and_then_count(used: Connection) -> None:
+def test_batch_numbers_start_at_the_current_time_and_count_up(used: Connection) -> None:
     before = now()
     run(used, "SELECT feed_create('y', 't', 'now')")
     first = batch(used, "y")

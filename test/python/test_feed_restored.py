@@ -177,7 +177,7 @@ def test_a_restore_into_the_same_server_is_refused(
 
 
 @pytest.mark.parametrize("older", [False, True])
-def test_accepting_is_undone_with_its_transaction(restored: Connection, older: bool) -> None:
+def test_acceptance_is_rolled_back_with_its_transaction(restored: Connection, older: bool) -> None:
     with connect(restored.info.dsn) as other:
         if older:  # in this case the base and the triggers do not change
             missing = value(restored, "SELECT max(xact) + 1000 - inorder_internal.next_transaction(0) FROM orders")

@@ -161,7 +161,7 @@ def test_a_later_process_of_the_same_name_invalidates_the_token(feed: Connection
     assert value(other, FINISH, number, other_token) is True
 
 
-def test_a_batch_is_finished_once(feed: Connection, other: Connection) -> None:
+def test_a_batch_is_finished_only_once(feed: Connection, other: Connection) -> None:
     insert(feed, 1)
     number, token = take(feed, "a")
     run(feed, "BEGIN")

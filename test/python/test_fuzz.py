@@ -234,7 +234,7 @@ def test_a_crash_is_found(server: Installation) -> None:
         mallory.close()
 
 
-def test_the_loop_finds_a_security_hole(server: Installation) -> None:
+def test_a_random_run_finds_a_security_hole(server: Installation) -> None:
     with world(server, 3) as place:
         place.admin.execute(DEFINER.format("PERFORM mallory.evil(1::bigint);").encode())
         place.admin.execute("ALTER EXTENSION inorder ADD FUNCTION public.feed_hole()")

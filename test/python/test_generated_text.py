@@ -184,7 +184,7 @@ def unqualified(text: str) -> list[str]:
         "CREATE TRIGGER t BEFORE INSERT ON s.t EXECUTE FUNCTION f()",
     ],
 )  # fmt: skip
-def test_the_checker_finds_inexact_names(text: str) -> None:
+def test_the_checker_finds_unqualified_names(text: str) -> None:
     assert unqualified(text)
 
 
@@ -250,7 +250,7 @@ def inexact_calls(texts: Iterable[str]) -> list[str]:
     return [f"{subject}: {problem}" for _, subject, problem in exact_calls(";\n".join(texts), sql_source())]
 
 
-def test_calls_of_the_tool_are_exact() -> None:
+def test_calls_of_the_tool_match_the_declared_argument_types() -> None:
     assert inexact_calls(filled(text.as_string(), "@extschema@") for text in queries().values()) == []
 
 
@@ -282,7 +282,7 @@ def test_json_of_the_tool_uses_no_object_of_a_user(tables: Connection) -> None:
             assert tables.execute(text.encode()).rowcount == 0
 
 
-def test_queries_name_everything_exactly(tables: Connection) -> None:
+def test_queries_qualify_every_name(tables: Connection) -> None:
     queries = set(texts(tables, QUERIES))
     bounds = tables.execute(
         "SELECT pg_get_partition_constraintdef(c.oid) FROM pg_class AS c WHERE c.relispartition AND c.relkind = 'r'"
@@ -296,7 +296,7 @@ def test_queries_name_everything_exactly(tables: Connection) -> None:
         tables.execute(f"SET search_path = pg_temp; EXPLAIN {text}".encode())
 
 
-def test_statements_name_everything_exactly(tables: Connection) -> None:
+def test_statements_qualify_every_name(tables: Connection) -> None:
     allowed = {"type bigint", "type int8"}
     statements = set(texts(tables, STATEMENTS))
     for text in statements:

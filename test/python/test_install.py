@@ -314,7 +314,7 @@ def test_defaults_of_the_database_do_not_matter(tool: Tool, empty: Connection) -
 
 
 @pytest.mark.server
-def test_the_script_is_one_statement(tool: Tool, empty: Connection, tmp_path: Path) -> None:
+def test_the_script_is_a_single_statement(tool: Tool, empty: Connection, tmp_path: Path) -> None:
     script = inorder("install", "--script", folder=tmp_path).stdout
     run(empty, "CREATE SCHEMA inorder_internal")
     with pytest.raises(psycopg.errors.DuplicateSchema) as raised:

@@ -132,7 +132,7 @@ def test_each_row_is_delivered_once(cluster: Cluster, change: Change) -> None:
             run(c, statement)
 
 
-def test_state_that_the_script_cannot_carry_over_ends_the_script(change: Change) -> None:
+def test_the_script_fails_if_state_cannot_be_carried_over(change: Change) -> None:
     c = change.connection
     run(c, "BEGIN")
     change.insert(1, 2, 3)

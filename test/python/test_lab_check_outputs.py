@@ -150,7 +150,7 @@ def test_a_finding_points_to_the_file_of_the_reader(tmp_path: Path, monkeypatch:
     assert place_of([long], None) == "." and hash_of(long)
 
 
-def test_a_record_changes_with_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hash_of_a_record_changes_with_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hash depends on the program, but not on the reader's title or notes."""
     monkeypatch.chdir(tmp_path)
     Path("reader.py").write_text("1")

@@ -41,7 +41,7 @@ def taken(*_words: object) -> Metrics:
 OnPaper = on_paper(FeedExperiment, **dict.fromkeys(("write", "read", "time_query", "fill", "hold", "release"), taken))
 
 
-def test_writers_and_readers_take_turns_and_queries_come_twice() -> None:
+def test_writers_and_readers_take_turns_and_each_query_runs_twice() -> None:
     result, bench = run_on_paper(OnPaper, FeedPlan(rounds=3))
     assert bench.asked[0] == ("fill",)
     turns = [turn[:2] for turn in bench.asked[1:]]

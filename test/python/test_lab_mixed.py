@@ -77,7 +77,7 @@ def test_cells_without_a_measurement_are_empty() -> None:
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
+def test_a_small_run_completes(lab_run: LabRun) -> None:
     result, printed = lab_run(f"mixed --rows {ROWS} --more {MORE} --clients 2")
     assert len(result.runs) == len(KINDS) * len(STEPS)
     metrics = {(run.kind, run.step): run.metrics for run in result.runs}

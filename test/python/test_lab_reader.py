@@ -190,7 +190,7 @@ def test_all_readers_but_horizon_and_feed_lose_the_row_of_an_open_transaction(se
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
+def test_a_small_run_completes(lab_run: LabRun) -> None:
     result, printed = lab_run("reader --seconds 2 --rounds 2")
     assert len(result.runs) == 2 * len(READERS)
     for run in result.runs:

@@ -59,7 +59,7 @@ def test_cells_without_a_measurement_are_empty() -> None:
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
+def test_a_small_run_completes(lab_run: LabRun) -> None:
     result, printed = lab_run(f"reuse --rows {ROWS} --turns {TURNS} --pace 20ms")
     assert len(result.runs) == len(DELETED) * len(KINDS)
     for run in result.runs:

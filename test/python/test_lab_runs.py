@@ -55,7 +55,7 @@ def planned(result: Result) -> set[tuple[str, str, int, int]]:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_small_run_from_start_to_end(lab_run: LabRun, server: Installation, name: str) -> None:
+def test_a_small_run_completes(lab_run: LabRun, server: Installation, name: str) -> None:
     options, settings, lines, words, tables = RUNS[name]
     result, printed = lab_run(f"{name} {options}")
     missing = {"uuidv7"} if server.major < 18 else set()

@@ -141,7 +141,7 @@ def test_two_kinds_can_be_measured_with_a_small_max_wal_size(server: Installatio
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
+def test_a_small_run_completes(lab_run: LabRun) -> None:
     result, printed = lab_run(f"uuid-v1 --rows {ROWS} --memory 32MB")
     assert Counter((run.step, run.kind) for run in result.runs) == Counter((s, k) for s in STEPS for k in KINDS)
     required_metrics = {"seconds", "wal_bytes", "full_page_images", "index_reads"}

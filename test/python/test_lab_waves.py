@@ -103,7 +103,7 @@ def test_the_number_of_added_pages_equals_the_splits_in_the_wal(server: Installa
 
 
 @pytest.mark.server
-def test_a_small_run_from_start_to_end(lab_run: LabRun) -> None:
+def test_a_small_run_completes(lab_run: LabRun) -> None:
     result, _ = lab_run(f"{WAVES} --indexes built90,grown,v7 --rows 40k --growth 60")
     plan = WavesPlan(rows=40_000, growth=60)
     runs = {run.kind: run for run in result.runs}

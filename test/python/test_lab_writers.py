@@ -82,7 +82,7 @@ def test_every_row_that_a_shuffle_moves_is_misplaced(log: Connection) -> None:
 
 
 @pytest.mark.server
-def test_tables_are_ranked_separately(log: Connection) -> None:
+def test_misplaced_rows_of_each_table_are_counted_separately(log: Connection) -> None:
     log.execute("CREATE TABLE other_ids (id bigint)")
     try:
         log.execute("INSERT INTO ids VALUES (7)")

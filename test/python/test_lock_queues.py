@@ -64,7 +64,7 @@ def test_a_role_that_may_use_the_schema_of_a_table_can_make_others_wait(
 
 
 @pytest.mark.parametrize("command", QUEUES)
-def test_a_role_that_may_not_use_the_schema_of_a_table_waits_for_no_lock(
+def test_a_role_that_may_not_use_the_schema_of_a_table_cannot_make_others_wait(
     fresh: Connection, stranger: Connection, command: str
 ) -> None:
     run(fresh, "REVOKE USAGE ON SCHEMA s FROM queue_stranger")

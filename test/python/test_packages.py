@@ -76,7 +76,7 @@ def outside_home(paths: set[str]) -> set[str]:
     return {path for path in paths if not path.startswith("/home/user")}
 
 
-def test_pipx_and_sudo_install_and_leave_nothing(system: trees.Tree, dist: Path) -> None:
+def test_pipx_and_sudo_install_and_uninstall_without_a_trace(system: trees.Tree, dist: Path) -> None:
     system.bring(dist, "/srv/dist")
     system.install("pipx")
     pipx, tool = f"pipx install {FILES}-py3-none-any.whl", "~/.local/bin/inorder"
@@ -125,7 +125,7 @@ def test_pip_installs_into_an_empty_environment_and_the_demo_runs(dist: Path) ->
         }  # fmt: skip
 
 
-def test_pgxn_installs_and_leaves_nothing(system: trees.Tree, dist: Path) -> None:
+def test_pgxn_installs_and_uninstalls_without_a_trace(system: trees.Tree, dist: Path) -> None:
     system.bring(dist, "/srv/dist")
     system.install(f"pgxnclient make gcc libc6-dev postgresql-server-dev-{version(system)}")
     before = system.files()
@@ -277,7 +277,7 @@ def built(system: trees.Tree) -> Path:
     return folder
 
 
-def test_debian_packages_install_and_leave_nothing(system: trees.Tree, built: Path) -> None:
+def test_debian_packages_install_and_uninstall_without_a_trace(system: trees.Tree, built: Path) -> None:
     system.bring(built, "/srv/dist")
     before, psycopg = system.files(), system.name != "debian-12"
     extension, tool = f"/srv/dist/postgresql-{version(system)}-inorder_*.deb", "/srv/dist/inorder_*.deb"

@@ -30,7 +30,7 @@ CHANGED = (
 
 
 @pytest.mark.parametrize("read", READS)
-def test_rows_come_by_the_column_that_the_feed_knows(fresh: Connection, other: Connection, read: str) -> None:
+def test_reads_fail_while_columns_have_swapped_names(fresh: Connection, other: Connection, read: str) -> None:
     create, call = READS[read]
     run(fresh, *TABLE, "SELECT feed_enable('t')")
     run(fresh, f"CREATE TABLE kept AS SELECT {create} AS p" if "reader" in create else f"SELECT {create}")

@@ -150,7 +150,7 @@ def test_a_connection_that_is_lost_while_rows_come_is_an_error_of_this_source(
         list(batches)
 
 
-def test_rows_that_were_passed_on_do_not_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_spark_has_received_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark already has the first rows. Therefore a later error must end the task, and must not repeat the read."""
 
     def batches(*_: object) -> Iterator[str]:

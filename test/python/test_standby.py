@@ -79,7 +79,9 @@ END LOOP; END $$
 
 @pytest.mark.parametrize("savepoints", [0, 1, 64, 65, 200])
 @pytest.mark.parametrize("prepared", [False, True])
-def test_transactions_in_progress_have_not_ended_on_a_standby(two: Two, savepoints: int, prepared: bool) -> None:
+def test_transactions_in_progress_on_the_primary_are_in_progress_on_a_standby(
+    two: Two, savepoints: int, prepared: bool
+) -> None:
     with connect(two.server.primary.dsn) as writer:
         writer.execute("BEGIN")
         writer.execute("INSERT INTO events (n) VALUES (0)")
@@ -167,7 +169,7 @@ def changes(session: Connection, position: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("savepoints", [1, 60, 65])
-def test_the_version_of_changes_grows_from_the_primary_to_a_standby(two: Two, savepoints: int) -> None:
+def test_versions_of_changes_grow_when_a_reader_moves_to_a_standby(two: Two, savepoints: int) -> None:
     """A sink that keeps the row with the highest version of a key would otherwise keep an old row."""
     two.primary.execute("CREATE TABLE changed (id int PRIMARY KEY, n int); INSERT INTO changed VALUES (1, 0)")
     two.primary.execute("SELECT changes_enable('changed')")
@@ -187,7 +189,7 @@ def test_the_version_of_changes_grows_from_the_primary_to_a_standby(two: Two, sa
 
 
 @pytest.mark.parametrize("savepoint", ["", "SAVEPOINT s", "SAVEPOINT s; CREATE TEMP TABLE t () ON COMMIT DROP"])
-def test_the_transaction_of_the_reader_has_not_ended(two: Two, savepoint: str) -> None:
+def test_the_transaction_of_the_reader_counts_as_in_progress(two: Two, savepoint: str) -> None:
     two.primary.execute("BEGIN")
     two.insert(1)
     number = value(two.primary, "SELECT xact_id()")
@@ -219,7 +221,7 @@ def test_a_replayed_commit_ends_a_wait(two: Two) -> None:
     assert value(two.standby, waits[0]) is True and value(two.standby, waits[1], position) is True
 
 
-def test_counts_follow_folds_to_the_standby(two: Two) -> None:
+def test_counts_on_a_standby_include_replayed_folds(two: Two) -> None:
     with connect(two.server.primary.dsn) as writer:
         writer.execute("BEGIN; INSERT INTO events (n) VALUES (1)")
         two.insert(2, 3)

@@ -392,7 +392,7 @@ def test_a_second_signal_does_not_wait(tail: Tail, fresh: Connection) -> None:
     assert numbers(tail("events", "--position", "p")) == list(range(1, 20_001))
 
 
-def test_only_one_run_at_a_time(tail: Tail, fresh: Connection) -> None:
+def test_only_one_run_at_a_time_is_possible(tail: Tail, fresh: Connection) -> None:
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 1)
     with (

@@ -79,7 +79,7 @@ def in_files(folder: Path) -> list[int]:
     return sorted(n for path in folder.glob("d/*.parquet") for n in parquet.read_table(path).column("n").to_pylist())
 
 
-def test_a_conflict_or_a_lost_connection_is_tried_again(fresh: Connection, tail: Tail) -> None:
+def test_a_run_is_retried_after_a_conflict_or_a_lost_connection(fresh: Connection, tail: Tail) -> None:
     """Only the connection of the driver is terminated, not that of the session."""
     killing = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'inorder' "
     killing += "AND datname = 'tail' AND (query = 'COMMIT' OR query LIKE 'COPY (%')"

@@ -215,7 +215,7 @@ def failing(connection: Connection, table: str, code: str, times: int) -> None:
 
 @pytest.mark.parametrize("code", CONFLICTS)
 @pytest.mark.parametrize("follow", [False, True])
-def test_a_conflict_is_tried_again(tail: Tail, fresh: Connection, code: str, follow: bool) -> None:
+def test_a_run_is_retried_after_a_conflict(tail: Tail, fresh: Connection, code: str, follow: bool) -> None:
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 5)
     failing(fresh, "feed_state", code, 3)
@@ -232,7 +232,7 @@ def test_a_conflict_is_tried_again(tail: Tail, fresh: Connection, code: str, fol
 
 
 @pytest.mark.parametrize("code", CONFLICTS)
-def test_a_conflict_of_a_fold_is_tried_again(tail: Tail, fresh: Connection, cluster: Cluster, code: str) -> None:
+def test_a_fold_is_retried_after_a_conflict(tail: Tail, fresh: Connection, cluster: Cluster, code: str) -> None:
     count = Tail(cluster, tail.folder, command="count")
     fresh.execute("SELECT exact_count_start('events')")
     insert(fresh, 5)

@@ -77,7 +77,7 @@ def test_a_session_is_closed_before_another_connects(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("error", [psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected])
-def test_a_conflict_is_tried_again(monkeypatch: pytest.MonkeyPatch, error: type[psycopg.Error]) -> None:
+def test_a_call_is_retried_after_a_conflict(monkeypatch: pytest.MonkeyPatch, error: type[psycopg.Error]) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: None)
     open_connection, errors = cast(Connection, SimpleNamespace(closed=False)), [error(), error()]
 

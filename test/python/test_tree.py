@@ -205,7 +205,7 @@ def test_every_kind_of_key_is_documented_and_styled() -> None:
         assert (name in SHADES) != (f"--kind-{name}: " in text("inorder/lab/report/page/style.css"))
 
 
-def test_the_long_tests_exist() -> None:
+def test_every_test_in_the_list_of_long_tests_exists() -> None:
     """If a file of SLOWEST does not exist, its name has no effect."""
     assert all((ROOT / "test" / "python" / f"{name}.py").exists() for name in SLOWEST)
     assert len(set(SLOWEST)) == len(SLOWEST)

@@ -116,7 +116,7 @@ def test_noisy_measurements_show_a_sentence_instead_of_bars() -> None:
     assert "The measurements are too noisy to compare." in render([Labelled("a", few)])
 
 
-def test_the_tables_beside_the_verdict_are_those_of_the_manual() -> None:
+def test_each_factor_in_the_verdict_is_in_the_manual() -> None:
     """Each factor is in a row of a table in docs/like.md."""
     manual = (ROOT / "docs" / "like.md").read_text(encoding="utf-8")
     factors = re.findall(r"^\|.*\| ([0-9.]+) \[[0-9.–]+\] \|", manual, re.M)
