@@ -18,7 +18,7 @@ COMMENT ON SCHEMA inorder_internal IS
 -- superuser can create objects. Since the schema contains no state, every role has USAGE.
 CREATE SCHEMA inorder_text;
 COMMENT ON SCHEMA inorder_text IS
-'Functions that are called by the texts of queries of the extension inorder, and by its tool.';
+'Functions that generated queries and the command-line tool of inorder call.';
 
 -- Error unless a value is of the row type with this OID (pg_class.reltype).
 CREATE FUNCTION inorder_text.feed_is_table(row_of anyelement, row_type oid) RETURNS boolean

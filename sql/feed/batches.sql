@@ -252,7 +252,7 @@ DECLARE
     b inorder_internal.worker_batch;
     batch_of_token bigint;
     detail text;
-    hint text := 'Ask for another batch by feed_take_batch().';
+    hint text := 'Call feed_take_batch() for another batch.';
 BEGIN
     SELECT * INTO b FROM inorder_internal.worker_batch AS w
     WHERE w.feed = say_lost.feed AND w.number = say_lost.batch AND w.written_here;
@@ -265,17 +265,17 @@ BEGIN
         detail := 'The feed has no batch of this number yet.';
         hint := 'If a promotion or a restore undid the batch, its rows are delivered in another batch. ' || hint;
     ELSIF b.number IS NULL THEN
-        detail := 'The batch was finished, or discarded by feed_seek().';
+        detail := 'The batch was finished, or feed_seek() has discarded it.';
         hint := 'An earlier call, whose answer was lost, may have finished the batch. ' || hint;
     ELSIF b.dead_since IS NOT NULL THEN
         detail := format('The batch is dead after %s tries.', b.tries);
-        hint := 'Let workers have the batch again by feed_retry_batch(), or finish the batch without a token.';
+        hint := 'Call feed_retry_batch() to let workers take the batch again, or finish the batch without a token.';
     ELSIF b.worker IS NULL THEN
         detail := 'The batch was returned, and no worker has it.';
-        hint := 'An earlier call may have returned the batch by feed_fail_batch(), or feed_seek() or feed_rebase() may '
+        hint := 'An earlier call of feed_fail_batch() may have returned the batch, or feed_seek() or feed_rebase() may '
                 'have taken the batch from its worker. ' || hint;
     ELSE
-        detail := format('Worker "%s" has the batch, by a later call of feed_take_batch().', b.worker);
+        detail := format('A later call of feed_take_batch() gave the batch to worker "%s".', b.worker);
         hint := format('If this worker has another name, its lease has expired: pass a longer lease, or call '
                        'feed_renew_batch(). If this is worker "%s", it has asked for a batch again, or another process '
                        'has the same name: give each process its own name.', b.worker);
@@ -345,7 +345,7 @@ BEGIN
             RAISE 'feed "%" has dead batches, whose rows would count as read', f.name
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = format('The first dead batch is %s.', dead_batch),
-                  HINT = 'Finish these batches by feed_finish_batch(), or let workers have them by feed_retry_batch(). '
+                  HINT = 'Call feed_finish_batch() or feed_retry_batch() for these batches first. '
                          'The view feed_batches shows them.';
         END IF;
     ELSIF read <> '{}' THEN
@@ -421,7 +421,7 @@ COMMENT ON COLUMN @extschema@.feed_batches.tries IS 'number of tries so far';
 COMMENT ON COLUMN @extschema@.feed_batches.max_tries IS
 'number of tries after which the batch is dead; null for no limit';
 COMMENT ON COLUMN @extschema@.feed_batches.lease_end IS
-'time from which another worker (any worker, if the batch was returned) can get the batch; null means at once';
+'time from which another worker (any worker, if the batch was returned) can get the batch; null means immediately';
 COMMENT ON COLUMN @extschema@.feed_batches.failed IS 'when the batch last failed; null if never';
 COMMENT ON COLUMN @extschema@.feed_batches.reason IS
 'reason given to feed_fail_batch; null for roles that can neither move the feed nor read its table';

@@ -93,7 +93,7 @@ BEGIN
         RAISE 'table % has no exact count', relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = CASE WHEN EXISTS (SELECT FROM inorder_internal.key_columns(relation))
-                          THEN format('The owner must start a count by exact_count_start(%L).', relation)
+                          THEN format('The owner must call exact_count_start(%L).', relation)
                           ELSE inorder_internal.way_to_read(relation) END;
     END IF;
     RETURN t;
@@ -361,7 +361,7 @@ COMMENT ON FUNCTION @extschema@.exact_count_fold(regclass) IS
 CREATE FUNCTION @extschema@.exact_count_start(relation regclass, key_column name DEFAULT NULL) RETURNS bigint
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name) IS
-'Start an exact count: make the table readable by feed_enable, count the existing rows once, and return their number.';
+'Start an exact count: make the table readable, count the existing rows once, and return their number.';
 
 CREATE FUNCTION @extschema@.exact_count_stop(relation regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

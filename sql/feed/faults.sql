@@ -24,8 +24,8 @@ BEGIN
             RAISE 'partition % has rows of transactions that the feed has already read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'The partition was attached, or detached and attached again, since the last read.',
-                  HINT = 'If the feed has delivered the rows of the partition, or may skip them, continue by '
-                         'feed_seek(name, ''here'') or, if the reader keeps the position, by reader_seek(table, '
+                  HINT = 'If the feed has delivered the rows of the partition, or may skip them, call '
+                         'feed_seek(name, ''here'') or, if the reader keeps the position, reader_seek(table, '
                          'position). Otherwise detach the partition, then give its rows new numbers (UPDATE ... SET '
                          'column = DEFAULT) and attach it again in one transaction.';
         WHEN 'unguarded' THEN
@@ -40,8 +40,8 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'Since the batch was made, the table was attached, or its guard was disabled for a while. '
                            'The batch may now have rows that it did not have when it was first read.',
-                  HINT = 'Renew the batch by feed_seek(name, ''here'') or, if the reader keeps the position, by '
-                         'reader_seek(table, position); or detach the partition until the batch is finished.';
+                  HINT = 'To renew the batch, call feed_seek(name, ''here'') or, if the reader keeps the position, '
+                         'reader_seek(table, position). Or detach the partition until the batch is finished.';
     END CASE;
 END $$;
 
@@ -186,9 +186,9 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'The other table was dropped, restored or renamed, and this table now has its name. Rows of this '
                    'table may have numbers that were read in the other table.',
-          HINT = format('Start with a new position, by reader_start(%L). If this table has the rows of the other '
-                        'table, with the same numbers and no other rows, copy the members of a new position into this '
-                        'position instead.', t.relation);
+          HINT = format('Call reader_start(%L) for a new position. If this table has exactly the rows of the '
+                        'other table, with the same numbers, copy the members of the new position into this position '
+                        'instead.', t.relation);
 END $$;
 
 -- Error if a position belongs to another table. Also an error if a position has transactions but no members, which is
@@ -204,8 +204,8 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Reads would not notice that a partition was attached with rows of transactions that were '
                        'read, that the guard was disabled, or that the primary key was replaced.',
-              HINT = format('If there was no such change, continue by reader_seek(%L, position) or, if the database '
-                            'keeps the position, by feed_seek(name, ''here'').', t.relation);
+              HINT = format('If there was no such change, call reader_seek(%L, position) or, if the database keeps '
+                            'the position, feed_seek(name, ''here'').', t.relation);
     END IF;
     PERFORM inorder_internal.check_same(t, p.members, 'position');
 END $$;

@@ -311,7 +311,7 @@ CREATE FUNCTION @extschema@.feed_seek(name text, transactions int8multirange, ow
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_seek(text, int8multirange, regrole) IS
-'Set the position of a feed to a set of transactions: only these count as read.';
+'Set the position of a feed: only the given transactions count as read.';
 
 CREATE FUNCTION @extschema@.feed_seek(name text, start text, owner regrole DEFAULT NULL) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -357,7 +357,7 @@ CREATE FUNCTION @extschema@.feed_finish_batch(
 ) RETURNS boolean
 AS 'MODULE_PATHNAME', 'finish_as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_finish_batch(text, bigint, bigint, regrole) IS
-'Finish the unfinished batch with this number, by the token that feed_take_batch returned with the batch.';
+'Finish the unfinished batch with this number and the token that feed_take_batch returned.';
 
 CREATE FUNCTION @extschema@.feed_wait(name text, timeout interval DEFAULT '1 second', owner regrole DEFAULT NULL)
 RETURNS boolean

@@ -128,7 +128,7 @@ COMMENT ON COLUMN @extschema@.feeds.lag IS
 COMMENT ON COLUMN @extschema@.feeds.backlog_transactions IS
 'number of ended transactions, of any table, that are not read; null if position is null';
 COMMENT ON COLUMN @extschema@.feeds.backlog_rows IS
-'number of unread rows of ended transactions, counted by the index; 10000 means 10000 or more';
+'number of unread rows of ended transactions, counted in the index; 10000 means 10000 or more';
 COMMENT ON COLUMN @extschema@.feeds.writers IS
 'number of transactions in progress that delay rows of the table (see feed_holders); null if none';
 COMMENT ON COLUMN @extschema@.feeds.held_since IS

@@ -78,8 +78,8 @@ BEGIN
         RAISE 'feed "%" was restored from a dump, and the numbers of its table were recomputed', f.name
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'The position does not apply to the new numbers: it is unknown which rows the feed has read.',
-              HINT = format('Let the feed read all rows by feed_seek(%L, ''beginning''), or none of them by '
-                            'feed_seek(%1$L, ''now'').', f.name);
+              HINT = format('Call feed_seek(%L, ''beginning'') to read all rows again, or feed_seek(%1$L, ''now'') to '
+                            'skip all rows so far.', f.name);
     END IF;
     RAISE 'feed "%" was restored from a dump, and cannot be moved yet', f.name
     USING ERRCODE = 'object_not_in_prerequisite_state',
@@ -176,7 +176,7 @@ BEGIN
         RAISE 'the number of a batch must be at most 9007199254740991, not %', batch
         USING ERRCODE = 'program_limit_exceeded',
               DETAIL = 'JSON numbers hold no larger integer exactly.',
-              HINT = 'Create another feed, and set its position to that of this feed by feed_seek().';
+              HINT = 'Create another feed, and call feed_seek() to set its position to that of this feed.';
     END IF;
     RETURN batch;
 END $$;

@@ -54,7 +54,7 @@ DECLARE
     s record;
 BEGIN
     IF order_column = t.key_column THEN
-        RAISE 'column % of % has the transaction number, which does not show the order of writing',
+        RAISE 'column % of % contains transaction numbers, which do not show the order in which rows were written',
               quote_ident(order_column), t.relation USING ERRCODE = 'invalid_parameter_value';
     END IF;
     SELECT count(DISTINCT q.seqrelid) AS amount, min(q.seqrelid::regclass::text) AS name,
@@ -72,7 +72,7 @@ BEGIN
         WHERE f.adrelid = a.attrelid AND f.adnum = a.attnum) AS u
     JOIN pg_sequence AS q ON q.seqrelid = u.id;
     IF s.amount > 1 THEN
-        RAISE 'column % of % is drawn from several sequences', quote_ident(order_column), t.relation
+        RAISE 'column % of % has values from several sequences', quote_ident(order_column), t.relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Values of different sequences have no common order.',
               HINT = 'Give the column of each partition the default of the table.';

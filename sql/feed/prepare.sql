@@ -105,7 +105,7 @@ BEGIN
                        WHERE t.oid = member.relation AND c.relname = member.index) THEN
             RAISE 'relation % exists, but is not an index on column %', member.qualified, key_column
             USING ERRCODE = 'duplicate_table',
-                  HINT = 'Drop or rename that relation: feed_prepare() makes an index of this name.';
+                  HINT = 'Drop or rename that relation: feed_prepare() creates an index with this name.';
         ELSIF is_torn THEN
             IF member.above IS NULL THEN  -- the other indexes are dropped with this one
                 RETURN NEXT format('DROP INDEX %s%s', CASE WHEN member.is_parent THEN '' ELSE 'CONCURRENTLY ' END,
@@ -299,7 +299,7 @@ DECLARE
                       WHERE s.pnpubid = p.oid AND c.oid = ANY (members)));
     copying text := inorder_internal.copying_triggers(relation);
 BEGIN
-    RAISE NOTICE 'table % gets column %', relation, quote_ident(key_column)
+    RAISE NOTICE 'column % will be added to table %', quote_ident(key_column), relation
     USING DETAIL = format(
               'Statements that depend on the number of columns will fail. A prepared SELECT * fails once in each '
               'session. COPY without a list of columns, INSERT ... SELECT * into another table, and ATTACH PARTITION '

@@ -33,7 +33,7 @@ BEGIN
         RAISE 'invalid position: ordering is %', left(p.ordering::text, 200)
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Attributes of the ordering are missing, or its column or set is not valid.',
-              HINT = 'Continue by feed_seek(), or start with a new position, by reader_start().';
+              HINT = 'Call feed_seek() or, for a new position, reader_start().';
     END IF;
     PERFORM inorder_internal.check_origin(p.origin);
 END $$;
@@ -181,7 +181,7 @@ BEGIN
     IF current_setting('transaction_isolation') = 'read committed' THEN
         RAISE 'a query for the rows of a batch needs REPEATABLE READ, not READ COMMITTED'
         USING ERRCODE = 'active_sql_transaction',
-              HINT = 'Use BEGIN ISOLATION LEVEL REPEATABLE READ, or read the rows by reader_batch_rows().';
+              HINT = 'Use BEGIN ISOLATION LEVEL REPEATABLE READ, or call reader_batch_rows() to read the rows.';
     END IF;
     k := inorder_internal.kept_rows(caller, relation, batch);
     -- The rows are returned as this snapshot sees them; they may have been updated since the batch was found.

@@ -19,7 +19,7 @@ BEGIN
             RAISE 'column % of % is generated: its base cannot be raised', quote_ident(t.key_column), relation
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'The restore gave all rows new numbers, to which earlier positions do not apply.',
-                  HINT = 'Readers that keep their positions must start with new positions, by reader_start().';
+                  HINT = 'Readers that keep their positions must call reader_start() for new positions.';
         END IF;
         RETURN;
     END IF;

@@ -28,8 +28,8 @@ BEGIN
               DETAIL = format('The hash of a known key was %s, and now is %s. Keys would be in different '
                               'shares, and unfinished batches would have different rows.', divided.fingerprint,
                               inorder_internal.hash_fingerprint(divided.kind)),
-              HINT = 'The feed was restored into a database of another encoding, or on another architecture. Divide '
-                     'the feed again by feed_seek(), which discards unfinished batches.';
+              HINT = 'The feed was restored into a database of another encoding, or on another architecture. Call '
+                     'feed_seek() to divide the feed again, which discards unfinished batches.';
     END IF;
     f.t := inorder_internal.prove_known_column(f.t, divided.column_name, divided.attnum, true, divided.kind);
     RETURN f;

@@ -201,7 +201,7 @@ BEGIN
         batch.transactions := inorder_internal.set_between(p, q);
     END IF;
     IF batch.transactions IS NULL OR NOT p.transactions <@ q.transactions OR p.transactions @> q.partial THEN
-        RAISE 'no batch leads from from_position to to_position' USING ERRCODE = 'invalid_parameter_value',
+        RAISE 'to_position does not follow from_position' USING ERRCODE = 'invalid_parameter_value',
               DETAIL = format('From: %s, then %s up to %s. To: %s, then %s up to %s.',
                               inorder_internal.few_of(p.transactions),
                               coalesce(p.partial::text, (p.ordering).column_name, 'none'),
@@ -265,4 +265,4 @@ CREATE FUNCTION @extschema@.reader_split(relation regclass, batch @extschema@.fe
 RETURNS SETOF @extschema@.feed_batch
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_split(regclass, @extschema@.feed_batch, int) IS
-'Divide a batch into parts of about equal numbers of rows, to be read in parallel by reader_batch_rows.';
+'Divide a batch into parts of about equal numbers of rows, for parallel calls of reader_batch_rows.';

@@ -229,4 +229,4 @@ CREATE FUNCTION @extschema@.feed_retry_batch(name text, number bigint, owner reg
 RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_retry_batch(text, bigint, regrole) IS
-'Let workers take a dead batch, or a batch that waits for its retry_after, at once.';
+'Let workers immediately take a dead batch, or a batch that waits for its retry_after.';

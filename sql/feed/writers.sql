@@ -89,7 +89,7 @@ BEGIN
     IF inorder_internal.has_log(t.relation) THEN
         RAISE WARNING 'the changes of table % are logged, and the table becomes insert-only', t.relation
         USING ERRCODE = 'restrict_violation', DETAIL = 'A feed of the log also delivers updates and deletes.',
-              HINT = 'Create a feed of the log by feed_create() or, from a shell, run inorder tail --changes.';
+              HINT = 'Call feed_create() for the log or, from a shell, run inorder tail --changes.';
     ELSIF statistics.deleted > 0 OR statistics.updated > 0 THEN
         RAISE WARNING 'rows of table % were deleted or updated', t.relation
         USING ERRCODE = 'restrict_violation',

@@ -81,7 +81,7 @@ BEGIN
         RAISE 'the statement has LIMIT, OFFSET or FETCH FIRST, or is planned with a limit' USING
             ERRCODE = 'feature_not_supported',
             DETAIL = 'The position moves over the whole batch, including the rows that are left out.',
-            HINT = 'Limit the rows by max_rows, as in feed_apply(name, statement, 10).';
+            HINT = 'Limit the rows with max_rows, as in feed_apply(name, statement, 10).';
     ELSIF NOT pg_catalog.jsonb_path_exists(
               plan, 'strict $.**."Function Name" ? (@ == "rows_of_batch")', '{}', true) THEN
         RAISE 'the statement does not read the batch' USING
@@ -91,7 +91,7 @@ BEGIN
     END IF;
 EXCEPTION WHEN invalid_cursor_definition THEN
     RAISE 'cannot run several statements over one batch' USING ERRCODE = 'syntax_error',
-          HINT = 'Further statements can follow in the same transaction.';
+          HINT = 'Run the other statements separately, in the same transaction.';
 END $$;
 
 -- Run a statement over the rows of a batch, with the search_path of the caller. "row_type" is the name of the table.

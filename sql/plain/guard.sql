@@ -103,7 +103,7 @@ BEGIN
         RAISE 'trigger "%" has no base among its arguments', TG_NAME
         USING ERRCODE = 'trigger_protocol_violated', HINT = 'feed_enable() creates the right triggers.';
     ELSIF TG_LEVEL <> 'ROW' THEN
-        RAISE 'trigger "%" is not for each row', TG_NAME
+        RAISE 'trigger "%" is not FOR EACH ROW', TG_NAME
         USING ERRCODE = 'trigger_protocol_violated', HINT = 'feed_enable() creates the right triggers.';
     END IF;
     SELECT array_agg(a.attname ORDER BY k.place), (array_agg(a.atttypid ORDER BY k.place))[1] = 'uuid'::regtype

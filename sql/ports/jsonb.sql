@@ -24,7 +24,7 @@ DECLARE
     unknown_members text;
 BEGIN
     IF jsonb_typeof(value) <> 'object' OR value -> 'transactions' IS NULL THEN
-        RAISE 'this is not a % as jsonb: %', pg_typeof(nothing), left(value::text, 200)
+        RAISE 'invalid jsonb value for type %: %', pg_typeof(nothing), left(value::text, 200)
         USING ERRCODE = 'invalid_parameter_value',
               DETAIL = 'The value must be an object as the cast to jsonb writes it, with the member "transactions".';
     END IF;

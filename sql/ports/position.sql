@@ -48,7 +48,7 @@ CREATE TYPE @extschema@.feed_position AS (
     origin text
 );
 COMMENT ON TYPE @extschema@.feed_position IS
-'What a reader has read: whole transactions and, possibly, a part of one transaction (up to a key) or of a set of '
+'Rows that were read: whole transactions and, possibly, a part of one transaction (up to a key) or of a set of '
 'transactions (up to a value).';
 
 CREATE TYPE @extschema@.feed_batch AS (
@@ -62,7 +62,7 @@ CREATE TYPE @extschema@.feed_batch AS (
     members @extschema@.feed_member[],
     origin text
 );
-COMMENT ON TYPE @extschema@.feed_batch IS 'What a reader reads next: transactions, some of them in part.';
+COMMENT ON TYPE @extschema@.feed_batch IS 'Rows to be read next: transactions, some of them in part.';
 
 -- The format of positions and batches that this version writes: see of_jsonb(), which also reads earlier formats.
 CREATE FUNCTION inorder_internal.position_format() RETURNS int

@@ -85,7 +85,7 @@ CREATE TABLE inorder_internal.feed (
     UNIQUE (name, owner, system)
 );
 CREATE INDEX ON inorder_internal.feed (relation);
-COMMENT ON TABLE inorder_internal.feed IS 'Feeds made by feed_create(); the view feeds shows them.';
+COMMENT ON TABLE inorder_internal.feed IS 'Feeds that feed_create() created; the view feeds shows them.';
 
 -- True if a feed can have this state. The checks are in a single function, because the server parses and prepares the
 -- expressions of CHECK constraints for each statement. In a read of 500 rows, which takes 700 us, a dozen constraints

@@ -93,8 +93,8 @@ BEGIN
         USING ERRCODE = 'feature_not_supported',
               DETAIL = 'The snapshot of this node does not cover the transactions of other nodes, nor a COMMIT '
                        'PREPARED that another node has not executed yet: rows would be lost.',
-              HINT = 'Make each shard readable on its node by inorder citus. Then inorder tail --shards and inorder '
-                     'count --shards read all shards.';
+              HINT = 'Run inorder citus to make each shard readable on its node. Then inorder tail --shards and '
+                     'inorder count --shards read all shards.';
     END IF;
 END $$;
 

@@ -162,7 +162,7 @@ check_batch_is_read(List *queries)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the statement reads the batch below LIMIT, OFFSET or FETCH FIRST"),
 				 errdetail("The position moves over the whole batch, including the rows that are left out."),
-				 errhint("Limit the rows by max_rows, as in feed_apply(name, statement, 10).")));
+				 errhint("Limit the rows with max_rows, as in feed_apply(name, statement, 10).")));
 	if (use == NOT_READ)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -219,7 +219,7 @@ checked_plan(const Table *table, const char *text)
 			ereport(ERROR,
 					(errcode(ERRCODE_SYNTAX_ERROR),
 					 errmsg("cannot run several statements over one batch"),
-					 errhint("Further statements can follow in the same transaction.")));
+					 errhint("Run the other statements separately, in the same transaction.")));
 		check_statement(source_of(plan)->query_list, table);
 	} while (!is_search_path_of_now(source_of(plan)->search_path));
 	return plan;

@@ -168,7 +168,7 @@ refuse(const char *reader, const char *where)
 			 errmsg("%s cannot be called %s", reader, where),
 			 errdetail("The position moves over all rows that %s returns, including those that are not "
 					   "fetched.", reader),
-			 errhint("Limit the rows by max_rows, as in %s(name, row_type, 10). To look at rows without moving the position, call feed_peek.", reader)));
+			 errhint("Limit the rows with max_rows, as in %s(name, row_type, 10). To look at rows without moving the position, call feed_peek.", reader)));
 }
 
 /* Error unless the calling query is certain to fetch all rows */

@@ -270,7 +270,7 @@ feed_guard(PG_FUNCTION_ARGS)
 	if ((TRIGGER_FIRED_BY_INSERT(data->tg_event) || TRIGGER_FIRED_BY_UPDATE(data->tg_event)) &&
 		!TRIGGER_FIRED_FOR_ROW(data->tg_event))
 		ereport(ERROR,
-				(of_wrong_trigger(), errmsg("trigger \"%s\" is not for each row", data->tg_trigger->tgname)));
+				(of_wrong_trigger(), errmsg("trigger \"%s\" is not FOR EACH ROW", data->tg_trigger->tgname)));
 	if (!is_receiving(data->tg_relation, data->tg_trigger))
 		check(data);
 	return PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(data->tg_event) ? data->tg_newtuple : data->tg_trigtuple);

@@ -191,9 +191,9 @@ refuse_timeless(PlannerInfo *root, Oid namespace, Node *id)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("keys in column \"%s\" of table \"%s\" cannot be compared with a time",
 						get_attname(table, column, false), RelationGetRelationName(relation)),
-				 errdetail("The default of the column calls %s(), which makes no version-7 keys.",
+				 errdetail("The default of the column calls %s(), which does not generate version-7 keys.",
 						   search.function_name),
-				 errhint("Compare a column of type timestamptz, or let uuid_v7_nextval() make the keys. "
+				 errhint("Compare a column of type timestamptz, or let uuid_v7_nextval() generate the keys. "
 						 "To compare any uuid, use the bound uuid_v7_floor(timestamptz).")));
 	table_close(relation, NoLock);
 }

@@ -33,7 +33,7 @@ def test_a_count_is_started_shown_folded_and_stopped(count: Tail, fresh: Connect
     assert count("show", "events", "--format", "csv") == "table,rows\npublic.events,1240\n"
     assert count("stop", "events") == ""
     refused = count("show", "events", code=2)
-    assert "table public.events has no exact count" in refused and "HINT:  The owner must start a count by" in refused
+    assert "table public.events has no exact count" in refused and "The owner must call exact_count_start(" in refused
 
 
 def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) -> None:

@@ -156,7 +156,7 @@ def test_a_later_process_of_the_same_name_invalidates_the_token(feed: Connection
         with pytest.raises(psycopg.errors.InvalidParameterValue) as caught:
             feed.execute(f"SELECT {call}".encode(), [number, token])
         diagnostics = caught.value.diag
-        assert diagnostics.message_detail == 'Worker "a" has the batch, by a later call of feed_take_batch().'
+        assert diagnostics.message_detail == 'A later call of feed_take_batch() gave the batch to worker "a".'
         assert "another process has the same name" in str(diagnostics.message_hint)
     assert value(other, FINISH, number, other_token) is True
 

@@ -16,8 +16,8 @@ OF_PORTS = {
     "10889-08-02 05:31:50.655999+00",
     "A key holds 48 bits of transaction number.",
     "At least 2^30 keys fit into one transaction.",
-    "Further statements can follow in the same transaction.",
-    "Limit the rows by max_rows, as in feed_apply(name, statement, 10).",
+    "Run the other statements separately, in the same transaction.",
+    "Limit the rows with max_rows, as in feed_apply(name, statement, 10).",
     "Name the batch without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, "
     "call feed_seek(name, 'now').",
     "The position moves over the whole batch, including the rows that are left out.",
@@ -37,7 +37,7 @@ OF_PORTS = {
     "timestamp … is outside the range of version-7 UUIDs",
     "transaction … has used up its keys",
     'trigger "…" has no base among its arguments',
-    'trigger "…" is not for each row',
+    'trigger "…" is not FOR EACH ROW',
     'trigger "…" names no column',
     "uuid … is not of version …",
 }  # fmt: skip

@@ -77,7 +77,7 @@ def test_an_old_table_becomes_readable(prepare: Tail, old: Connection) -> None:
     planned = [str(row[0]) for row in old.execute("SELECT feed_prepare('old')")]
     listed, messages = outputs(prepare, "old", "--dry-run")
     assert listed == [f"{statement};" for statement in planned]
-    assert "NOTICE:  table public.old gets column xact" in messages
+    assert "NOTICE:  column xact will be added to table public.old" in messages
     assert run(prepare) == planned
     assert outputs(prepare, "old") == (["public.old is readable"], [])
     assert outputs(prepare, "old", "--dry-run") == ([], [])

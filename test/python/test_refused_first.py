@@ -130,7 +130,7 @@ QUIET = {
 # Refusals that cannot come in advance, because they depend on later statements or on arguments.
 LATER = {
     "{name} is made or changed by hand": (
-        'trigger "…" has no base among its arguments', 'trigger "…" names no column', 'trigger "…" is not for each row',
+        'trigger "…" has no base among its arguments', 'trigger "…" names no column', 'trigger "…" is not FOR EACH ROW',
         "feed_guard() must be called as a trigger",
         'column "…" is of type …, not uuid or bigint',
         'table … accepts no rows: trigger "…" differs from what feed_enable() creates for this table',
@@ -361,10 +361,10 @@ COLUMNS = {
 }  # fmt: skip
 # Columns of two other tables: one is the transaction number itself; for the other, each partition has its own sequence.
 OTHER_COLUMNS = {
-    "has the transaction number, which does not show the order of writing": (
+    "contains transaction numbers, which do not show the order in which rows were written": (
         "number", ["ALTER TABLE number ALTER xact SET NOT NULL"], "xact",
     ),
-    "is drawn from several sequences": (
+    "has values from several sequences": (
         "parts", ["CREATE SEQUENCE one", "CREATE SEQUENCE two", "ALTER TABLE parts ADD c bigint NOT NULL",
                   "ALTER TABLE part ALTER c SET DEFAULT nextval('one')",
                   "ALTER TABLE rest ALTER c SET DEFAULT nextval('two')", "CREATE INDEX ON parts (c)"], "c",
