@@ -6,11 +6,17 @@ FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e
 JOIN pg_catalog.pg_database AS d ON d.datname = pg_catalog.current_database()
 WHERE e.extname = 'inorder'
 UNION ALL
-SELECT pg_catalog.quote_ident(n.nspname), pg_catalog.pg_get_userbyid(i.nspowner)::text
+SELECT pg_catalog.quote_ident(n.nspname), r.rolname::text
 FROM pg_catalog.pg_namespace AS i
 JOIN pg_catalog.pg_proc AS p ON p.proname = 'feed_guard' AND p.proowner = i.nspowner AND p.pronargs = 0
 JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
+JOIN pg_catalog.pg_database AS d ON d.datname = pg_catalog.current_database()
+JOIN pg_catalog.pg_roles AS c ON c.rolname = CURRENT_USER
+JOIN pg_catalog.pg_roles AS r
+  ON r.oid = i.nspowner
+  OR r.oid = CASE n.nspowner WHEN 'pg_database_owner'::pg_catalog.regrole THEN d.datdba ELSE n.nspowner END
 WHERE i.nspname = 'inorder_internal' AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension AS e WHERE e.extname = 'inorder')
+  AND NOT (r.rolsuper OR r.oid = c.oid OR r.oid = d.datdba AND NOT c.rolsuper)
 LIMIT 1
 
 -- extension_schema: The schema of the extension; true if the server is a standby; true if the caller may use the
@@ -225,19 +231,22 @@ WHERE n.nspname = {schema}
 
 -- sql_edition_schema: The schema of the functions of the SQL edition; true if the server is a standby; true if the
 -- caller may use the schema; true if the caller was admitted. There is no row unless the caller trusts the owner of the
--- edition. Callers trust themselves, superusers and the owner of the database. A superuser does not trust the owner of
--- the database, whose functions would run with the rights of the superuser.
+-- edition and the owner of the schema, who could replace the functions. Callers trust themselves, superusers and the
+-- owner of the database. A superuser does not trust the owner of the database, whose functions would run with the
+-- rights of the superuser.
 SELECT n.nspname, pg_catalog.pg_is_in_recovery(),
        pg_catalog.has_schema_privilege(n.oid, 'USAGE'), pg_catalog.has_schema_privilege(i.oid, 'USAGE')
 FROM pg_catalog.pg_namespace AS i
 JOIN pg_catalog.pg_proc AS p ON p.proname = 'feed_guard' AND p.proowner = i.nspowner AND p.pronargs = 0
 JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
-JOIN pg_catalog.pg_roles AS r ON r.oid = i.nspowner
+JOIN pg_catalog.pg_database AS d ON d.datname = pg_catalog.current_database()
+JOIN pg_catalog.pg_roles AS c ON c.rolname = CURRENT_USER
 WHERE i.nspname = 'inorder_internal' AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'inorder')
-  AND (r.rolsuper OR r.rolname = CURRENT_USER
-       OR r.oid = (SELECT d.datdba FROM pg_catalog.pg_database AS d
-                   JOIN pg_catalog.pg_roles AS c ON c.rolname = CURRENT_USER AND NOT c.rolsuper
-                   WHERE d.datname = pg_catalog.current_database()))
+  AND NOT EXISTS (
+    SELECT FROM pg_catalog.pg_roles AS r
+    WHERE NOT (r.rolsuper OR r.oid = c.oid OR r.oid = d.datdba AND NOT c.rolsuper)
+      AND (r.oid = i.nspowner
+           OR r.oid = CASE n.nspowner WHEN 'pg_database_owner'::pg_catalog.regrole THEN d.datdba ELSE n.nspowner END))
 
 -- library_databases: The databases that accept connections, and the version of the server.
 SELECT pg_catalog.array_agg(d.datname::pg_catalog.text ORDER BY d.datname), pg_catalog.current_setting('server_version_num')

@@ -80,6 +80,14 @@ def test_a_superuser_calls_no_function_that_the_owner_of_the_database_can_change
         assert refused.returncode == 2 and b'belongs to role "edition_owner"' in refused.stderr
 
 
+def test_no_function_of_a_schema_given_to_an_untrusted_role_is_called(tool: Tool, empty: Connection) -> None:
+    tool.install("--edition", SQL)
+    run(empty, "ALTER SCHEMA inorder OWNER TO pg_monitor")
+    refused, advised = tool.run("feeds"), tool.run("advise")
+    assert (refused.returncode, advised.returncode) == (2, 0)
+    assert b'belongs to role "pg_monitor"' in refused.stderr and b'belongs to "pg_monitor"' in advised.stdout
+
+
 def test_the_extension_is_not_installed_into_a_schema_of_an_untrusted_role(
     cluster: Cluster, tmp_path: Path, empty: Connection
 ) -> None:
