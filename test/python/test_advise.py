@@ -184,8 +184,10 @@ def test_remedies_and_commands_can_be_run(advised: Advised) -> None:
         run(admin, "INSERT INTO app.orders (n) VALUES (-1)")
         assert value(admin, "SELECT substr(id::text, 15, 1) FROM app.orders WHERE n = -1") == "7"
         (instead,) = [finding["instead"] for finding in findings if finding["table"] == '"app"."orders"']
-        run(admin, *instead, "INSERT INTO app.orders (n) VALUES (-2)")
-        assert value(admin, "SELECT n FROM app.orders ORDER BY id DESC LIMIT 1") == -2
+        assert bool(instead) == (TESTED == "c")  # the SQL edition has no keys that follow random keys
+        if instead:
+            run(admin, *instead, "INSERT INTO app.orders (n) VALUES (-2)")
+            assert value(admin, "SELECT n FROM app.orders ORDER BY id DESC LIMIT 1") == -2
     with advised.session("bare") as admin:
         run(admin, "DROP DATABASE cured")
 
@@ -266,34 +268,40 @@ def test_a_database_without_faults_has_no_findings(advised: Advised, server: Ins
     assert (data["findings"], data["leave"], data["not_seen"]) == ([], [], []), data
 
 
-WORK_IN_MANY = """
-SELECT sum(calls), sum(shared_blks_hit + shared_blks_read) FROM pg_stat_statements AS s
+WORK = """
+SELECT coalesce(sum(calls), 0), coalesce(sum(shared_blks_hit + shared_blks_read), 0) FROM pg_stat_statements AS s
 WHERE dbid = (SELECT d.oid FROM pg_database AS d WHERE d.datname = 'many')
 """
 
 
-@pytest.mark.server
-def test_as_many_statements_are_run_for_ten_thousand_tables_as_for_few(advised: Advised) -> None:
-    """As many statements are executed as for few tables, with at most a hundred blocks read for each table."""
+def work(advised: Advised, tables: int) -> tuple[int, int]:
+    """The numbers of statements and blocks that the advice for a new database with some tables takes."""
     with advised.session("bare") as admin:
         run(admin, "CREATE DATABASE many")
     with advised.session("many") as admin:
-        for first in range(0, 10_000, 500):
+        for first in range(1, tables + 1, 500):
             statement = (
                 "CREATE TABLE t' || i || ' (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), at timestamptz, body text)"
             )
-            loop = f"FOR i IN {first}..{first + 499} LOOP EXECUTE '{statement}'; END LOOP"
+            loop = f"FOR i IN {first}..{min(first + 499, tables)} LOOP EXECUTE '{statement}'; END LOOP"
             run(admin, f"DO $$ BEGIN {loop}; END $$")
         run(admin, "INSERT INTO t1 (at) SELECT now() FROM generate_series(1, 20000)", "ANALYZE")
     with advised.session() as admin:
-        before = one_row(admin, WORK_IN_MANY)
+        before = one_row(admin, WORK)
         data = advised.found("--least", "1TB", database="many")
-        calls, blocks = (after - first for after, first in zip(one_row(admin, WORK_IN_MANY), before, strict=True))
-    assert data["findings"] == [] and [item["table"] for item in data["leave"]] == ['"public"."t1"']
-    print(f"\n{calls} statements, {blocks} blocks")
-    assert calls < 100 and blocks < 200 * 10_000
+        calls, blocks = (int(after - first) for after, first in zip(one_row(admin, WORK), before, strict=True))
     with advised.session("bare") as admin:
         run(admin, "DROP DATABASE many")
+    assert data["findings"] == [] and [item["table"] for item in data["leave"]] == ['"public"."t1"']
+    return calls, blocks
+
+
+@pytest.mark.server
+def test_as_many_statements_are_run_for_ten_thousand_tables_as_for_few(advised: Advised) -> None:
+    """At most 200 blocks are read for each table."""
+    (few_calls, _), (calls, blocks) = work(advised, 2), work(advised, 10_000)
+    print(f"\n{calls} statements, {few_calls} for few tables, {blocks} blocks")
+    assert calls == few_calls and blocks < 200 * 10_000
 
 
 OF_USERS = "SELECT oid::regclass::text FROM pg_class WHERE oid >= 16384 AND relkind IN ('r', 'p')"
