@@ -77,6 +77,8 @@ INSTALLED = "the test follows advice to install the C extension"
 APPLIES = "in the SQL edition, feed_apply reads all rows before it runs the statement"
 LOOKS = "calls of the SQL edition execute more statements and read more pages of the catalog"
 STAYS = "in the SQL edition, reader_next_batch does not pass transactions that have no rows in the table"
+REMEMBERED = "only the C extension remembers in a session how many rows it has counted"
+FOLDS = "in the SQL edition, exact_count does not fold"
 NOT_RUN_IN_PYTHON = {
     "test_a_portal_executed_for_some_rows_still_moves_the_feed": ALL_ROWS,
     "test_a_named_portal_is_refused_like_a_cursor": ALL_ROWS,
@@ -99,6 +101,8 @@ NOT_RUN_IN_PYTHON = {
     "test_an_installer_dumps_and_restores_its_own_state": MADE,
     "test_a_session_forgets_tables_that_were_dropped": MEMORY,
     "test_the_owner_of_a_database_dumps_and_restores_it": OWNED,
+    "test_a_session_counts_only_new_rows_since_its_last_call": REMEMBERED,
+    "test_a_count_folds_automatically": FOLDS,
     "test_changes_missing_from_an_idle_log_are_noticed": "the SQL edition has no changes_read",
     "test_a_table_dropped_by_its_own_reader_is_an_error": APPLIES,
     "test_an_idle_count_is_not_computed_again": LOOKS,

@@ -10,6 +10,7 @@ from inorder.connection.database import Connection, connect, one_row
 from inorder.installations import Installation
 from inorder.lab.server.cluster import Cluster
 
+from sql_edition import TESTED
 from world.sql import run, value
 
 pytestmark = pytest.mark.server
@@ -134,8 +135,10 @@ def test_a_large_transaction_is_read_once(fresh: Connection, column: str) -> Non
     steps = fresh.execute("SELECT feed_prepare('old')").fetchall()
     run(fresh, *(str(step) for (step,) in steps), "VACUUM ANALYZE old")
     heap, index = read_in_pieces(fresh, "old")
-    # The keys of a piece are in three leaves of the primary key; each scan also descends from the root.
-    assert heap <= 6 and index <= 6, f"the table was read {heap} times, and its indexes {index} times"
+    # The keys of a piece are in three leaves of the primary key; each scan also descends from the root. The SQL edition
+    # scans each index once more for a piece.
+    most = 6 if TESTED == "c" else 9
+    assert heap <= 6 and index <= most, f"the table was read {heap} times, and its indexes {index} times"
 
 
 @pytest.mark.editions
