@@ -84,7 +84,7 @@ def test_measurements_use_a_group_if_there_is_no_direct_io(server: Installation,
 
 
 @pytest.mark.server
-def test_an_index_is_built_within_the_group_and_a_kill_is_named(server: Installation, place: Parent) -> None:
+def test_an_index_is_built_within_the_group_and_a_kill_is_reported(server: Installation, place: Parent) -> None:
     small = Small(LEAST_BYTES // 4, page_cache=LEAST_BYTES * 3 // 4)
     rows = "SELECT repeat('x', 1000) || i AS x FROM generate_series(1, 200000) AS i"
     with pytest.raises(InorderError, match=r"killed a process .* 64 MB .*--memory"), Cluster(server) as cluster:

@@ -183,7 +183,7 @@ def test_changes_that_no_trigger_sees_are_noticed(fresh: Connection, statements:
     copy.follow(fresh)
 
 
-def test_statements_that_change_no_row_are_no_error(fresh: Connection) -> None:
+def test_statements_that_change_no_row_cause_no_error(fresh: Connection) -> None:
     copy = followed(fresh, *PARTS)
     for number, statement in enumerate(HARMLESS):
         run(fresh, statement, f"UPDATE t SET note = '{number}' WHERE id = {number + 1}")
@@ -279,7 +279,7 @@ def test_a_detached_partition_does_not_change_the_log_of_the_table(fresh: Connec
     assert value(fresh, "SELECT count(*) FROM low_changes WHERE op = 'D'") == 1
 
 
-def test_changes_that_were_rolled_back_are_no_error(fresh: Connection) -> None:
+def test_changes_that_were_rolled_back_cause_no_error(fresh: Connection) -> None:
     copy = prepare(fresh, *PARTS)
     for statement in ("SELECT changes_disable('t')", "SELECT changes_resync('t')", "ALTER TABLE t DISABLE TRIGGER ALL"):
         run(fresh, "BEGIN", statement, "ROLLBACK")

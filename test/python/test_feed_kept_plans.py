@@ -134,7 +134,9 @@ def role(fresh: Connection, reader: Connection) -> Iterator[Connection]:
 
 
 @pytest.mark.parametrize("lost", LOST)
-def test_a_role_that_lost_select_gets_no_rows_by_a_plan(fresh: Connection, role: Connection, lost: str) -> None:
+def test_a_role_that_lost_select_gets_no_rows_through_a_cached_plan(
+    fresh: Connection, role: Connection, lost: str
+) -> None:
     for call in CALLS.values():
         insert(fresh, "kept", 6)
         run(role, "BEGIN", call, "ROLLBACK")
@@ -146,7 +148,7 @@ def test_a_role_that_lost_select_gets_no_rows_by_a_plan(fresh: Connection, role:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_role_that_lost_select_during_a_wait_gets_no_rows_by_a_plan(
+def test_a_role_that_lost_select_during_a_wait_gets_no_rows_through_a_cached_plan(
     fresh: Connection, role: Connection, name: str
 ) -> None:
     run(
@@ -162,7 +164,7 @@ def test_a_role_that_lost_select_during_a_wait_gets_no_rows_by_a_plan(
         assert waiting.result() == DENIED
 
 
-def test_row_security_is_that_of_each_role(fresh: Connection, role: Connection) -> None:
+def test_row_security_applies_to_each_role_separately(fresh: Connection, role: Connection) -> None:
     """In one session, the owner reads all rows, and a role from which a policy hides rows reads none."""
     run(fresh, "CREATE POLICY hides ON kept FOR SELECT USING (n > 0)", "ALTER TABLE kept ENABLE ROW LEVEL SECURITY")
     insert(fresh, "kept", 8)

@@ -83,7 +83,9 @@ def test_a_subscriber_refuses_transaction_numbers_of_another_server(
     drop_slot(publisher, "foreign_keys")
 
 
-def test_a_subscriber_numbers_rows_by_itself(logical: Cluster, publisher: Connection, subscriber: Connection) -> None:
+def test_a_subscriber_gives_replicated_rows_its_own_numbers(
+    logical: Cluster, publisher: Connection, subscriber: Connection
+) -> None:
     publisher.execute("CREATE TABLE applied (id int PRIMARY KEY, note text)")
     subscriber.execute(
         """CREATE TABLE applied (id int PRIMARY KEY, note text,

@@ -204,7 +204,7 @@ def test_locks_are_taken_from_the_top_down(place: Place, read_before: bool) -> N
         assert counted.result() == 4
 
 
-def test_a_number_is_stored_for_the_guard_of_its_snapshot(place: Place) -> None:
+def test_a_count_is_stored_only_for_the_guard_of_its_snapshot(place: Place) -> None:
     owner, reader = place.make(PLAIN), place.session()
     steps = (
         "SELECT ROW(t.relation, inorder_internal.storage(t.relation, t.relation), ended_transactions(t.base), 4, 4, "

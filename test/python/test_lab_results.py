@@ -127,7 +127,7 @@ def test_a_run_has_a_page_if_another_page_cites_it() -> None:
     assert {name for name in RESULT if (RESULTS / f"{name}.md").exists()} == WITH_PAGE == cited & RESULT.keys()
 
 
-def test_a_run_is_repeated_by_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_of_a_run_repeats_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine must have the same number of cores, because the default number of threads depends on it."""
     for name, result in RESULT.items():
         monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=result.machine["cores"]: range(cores))

@@ -132,7 +132,7 @@ def test_the_first_card_names_the_wait_caused_by_the_horizon() -> None:
     )
 
 
-def test_an_interval_decides_or_names_the_possible_loss() -> None:
+def test_the_confidence_interval_decides_or_shows_the_possible_loss() -> None:
     assert decided(Estimate(0.5, 0.4, 0.6, 6)) and not decided(Estimate(0.5, 0.4, 0.6, 5))
     assert not decided(Estimate(0.5, None, None, 1)) and not decided(Estimate(1.0, 0.9, 1.5, 6))
     assert Compared("speed", "bigint", {}).words == Compared("speed", "bigint", {}).to_decide == ""
