@@ -43,9 +43,7 @@ MOMENTS = f"SELECT n, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8
 class DeliveryPlan(setting.Plan):
     rate: int = setting.count("Commits a second, each of one row.", 1, 10**5, 1000)
     writers: int = setting.count("Number of pgbench sessions.", 1, 100, 4)
-    intervals: tuple[float, ...] = setting.durations(
-        "Intervals of polls.", (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
-    )
+    intervals: tuple[float, ...] = setting.durations("Polling intervals.", (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1))
     seconds: int = setting.count("Seconds of each measurement.", 1, 300, 5, quick=2, full=20, metavar=setting.SECONDS)
     rounds: int = setting.rounds(6, quick=3, full=9)
 
@@ -206,16 +204,16 @@ def interval_of(kind: str) -> float:
 FIGURES = (
     Figure("waiting", "What the reader does between two reads: feed_wait, or sleep.",
            value=lambda row: label_of(row.kind)),
-    Figure("p50 ms", "Time of a row from commit to the answer: median of a measurement, then median of the rounds.",
+    Figure("p50 ms", "Delay of a row from commit to delivery: median of a measurement, then median of the rounds.",
            figures, "p50_ms", bar=True, value=median("p50_ms")),
-    Figure("p99 ms", "Time of a row from commit to the answer: 99th percentile of a measurement, then median of the "
+    Figure("p99 ms", "Delay of a row from commit to delivery: 99th percentile of a measurement, then median of the "
            "rounds.", figures, "p99_ms", bar=True, value=median("p99_ms")),
     Figure("reads/s", "Reads per second under the load.", number(), "reads", value=median("reads")),
     Figure("server %", "CPU of the reader's server process under the load, percent of a core.", figures,
            "server_percent", value=median("server_percent")),
     Figure("idle %", "CPU of the reader's server process while nothing is committed, percent of a core.", figures,
            "idle_percent", value=median("server_percent", IDLE)),
-    Figure("client %", "CPU of the reader, a thread in Python, under the load.", figures, "client_percent",
+    Figure("client %", "CPU of the reader, a Python thread, under the load.", figures, "client_percent",
            terminal=False, value=median("client_percent")),
     Figure("client idle %", "CPU of the reader while nothing is committed.", figures, "client_idle_percent",
            terminal=False, value=median("client_percent", IDLE)),
@@ -230,7 +228,7 @@ def sections(result: Result, plan: DeliveryPlan) -> Sequence[Section]:
         table(
             "delivery", title, FIGURES, [Row(result, LOADED, kind) for kind in kinds],
             f"Targets: p50 {TARGETS_MS['p50_ms']} ms, p99 {TARGETS_MS['p99_ms']} ms, idle {MOST_IDLE_PERCENT} % "
-            "of a core. Each commit waits for the disk, also a commit of the reader, which moves the feed.",
+            "of a core. Each commit waits for the disk, including those of the reader, which advance the feed.",
         )
     ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Cost of reading a backlog in pieces of equal size, and whether the last pieces cost more than the first.
+"""Compare the cost of the first and the last pieces when a backlog is read in pieces of equal size.
 
 Several forms of tables are measured. For each form there are two backlogs, one written by many transactions and one
 written by a single transaction. The CPU time of the server process is recorded for each piece.
@@ -30,7 +30,7 @@ BACKLOGS = {MANY: "many transactions", ONE: "one transaction"}
 TRANSACTION = 100  # rows per transaction in a backlog of many transactions, and in the last transaction
 LOOKS = 60  # reads of the last transaction per measurement
 
-# Each form has a label, the columns for the key and the transaction number, and the columns of a further index.
+# Each form has a label, the columns for the key and the transaction number, and the definition of a second index.
 PLAIN, ORDERED = "uuid", "ordered"
 NUMBERED = "k bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id()"
 FORMS = {
@@ -53,7 +53,7 @@ BYTES_PER_ROW = 500
 class PiecesPlan(setting.Plan):
     forms: tuple[str, ...] = setting.choices("Forms of table.", tuple(FORMS), label=lambda form: FORMS[form][0])
     rows: int = setting.count("Rows of each backlog.", 10_000, 10**9, 1_000_000, quick=100_000, full=10_000_000)
-    piece_rows: int = setting.count("Rows of a piece.", 100, 10**6, 10_000, quick=1000)
+    piece_rows: int = setting.count("Rows per piece.", 100, 10**6, 10_000, quick=1000)
     rounds: int = setting.rounds(6, quick=3, full=6)
 
     @property
@@ -238,7 +238,7 @@ def backlog_section(result: Result, plan: PiecesPlan, step: str) -> Section:
 
 def last_section(result: Result, plan: PiecesPlan) -> Section:
     rows = [Row(result, LAST, form) for form in plan.forms if result.select(LAST, form)]
-    title = f"The last {TRANSACTION} rows of {plan.filled + TRANSACTION:,}, by a call"
+    title = f"The last {TRANSACTION} rows of {plan.filled + TRANSACTION:,}, in one call"
     return table("pieces_last", title, CALL, rows, "The rows of one transaction; all other rows have been read.")
 
 

@@ -57,8 +57,8 @@ class Format:
 
 
 FORMATS = {
-    JSON: Format("COPY by psql", "COPY (SELECT row_to_json(e) FROM {rows} AS e) TO STDOUT", 0.9),
-    CSV: Format("COPY by psql", "COPY {rows} TO STDOUT (FORMAT csv, HEADER)", 0.8),
+    JSON: Format("COPY with psql", "COPY (SELECT row_to_json(e) FROM {rows} AS e) TO STDOUT", 0.9),
+    CSV: Format("COPY with psql", "COPY {rows} TO STDOUT (FORMAT csv, HEADER)", 0.8),
     PARQUET: Format("ADBC and pyarrow", "SELECT * FROM {rows} AS e", 0.8,
                     ("--directory", "{files}/parquet", "--target-file-size", "64MB")),
 }  # fmt: skip
@@ -106,7 +106,7 @@ def label_of(step: str, kind: str) -> str:
 
 
 def kinds_of(plan: TailPlan) -> list[str]:
-    """Return the names of everything that a plan measures.
+    """Return the names of all programs that a plan measures.
 
     >>> kinds_of(TailPlan(batch_rows=(50,)))
     ['as_stored', 'same_order', 'tail_50']
@@ -277,18 +277,18 @@ def speed_to(base: str) -> Callable[[Row], Value]:
 
 
 FIGURES = (
-    Figure("reader", "inorder tail with --batch-rows; or COPY by psql or ADBC, which read the table as it is stored, "
-           "or in the order of the key.", value=lambda row: label_of(row.step, row.kind)),
-    Figure("rows/s", "Rows per wall-clock second, including the start; median of the rounds.", number(),
+    Figure("reader", "inorder tail with its --batch-rows, or a baseline: COPY with psql, or ADBC, in physical order or "
+           "in key order.", value=lambda row: label_of(row.step, row.kind)),
+    Figure("rows/s", "Rows per wall-clock second, including startup; median of the rounds.", number(),
            "rows_per_second", bar=True, value=median(speed_of)),
     Figure("to same order", "Speed relative to reading the same rows in the same order without inorder, in the same "
-           "round; both speeds exclude the start.", to_base, "to_same_order", value=speed_to(SAME_ORDER)),
+           "round; both speeds exclude startup.", to_base, "to_same_order", value=speed_to(SAME_ORDER)),
     Figure("target", "Target for this ratio; missing it is not an error.", value=target_of),
     Figure("to as stored", "Speed relative to reading the table in the order in which it is stored; both speeds "
-           "exclude the start.", to_base, "to_as_stored", value=speed_to(AS_STORED)),
-    Figure("CPU µs", "CPU µs of client and server for a row.", figures, "cpu_us", bar=True,
+           "exclude startup.", to_base, "to_as_stored", value=speed_to(AS_STORED)),
+    Figure("CPU µs", "CPU µs of client and server per row.", figures, "cpu_us", bar=True,
            value=median(micros("cpu_seconds"))),
-    Figure("server", "CPU µs of the server for a row.", figures, "server_cpu_us",
+    Figure("server", "CPU µs of the server per row.", figures, "server_cpu_us",
            value=median(micros("server_cpu_seconds"))),
     Figure("server to same order", "The server's CPU time for the same rows in the same order without inorder, divided "
            "by the server's CPU time for this reader, in the same round.", to_base, "server_to_same_order",
@@ -335,7 +335,7 @@ def verdicts(result: Result, plan: TailPlan, question: str) -> Sequence[Verdict]
     shown = ((label_of(JSON, kind), median_of(result, JSON, kind, speed_of, scale=1e-3), PLAIN)
              for kind in (SAME_ORDER, *map(kind_of, plan.batch_rows[:2])))  # fmt: skip
     holds = (
-        f"{plan.written:,} rows of 60 bytes, which are in memory, are written to a file; the times of starts are "
+        f"{plan.written:,} rows of 60 bytes, which are in memory, are written to a file; startup time is "
         f"subtracted. {start_text(result, plan, JSON)}"
     )
     return costs(question, compared, holds, bars_of(shown, number(0, "thousand rows/s as JSON")))

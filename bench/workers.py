@@ -39,8 +39,8 @@ class WorkersPlan(setting.Plan):
         "Numbers of workers of one feed, comma-separated.", 1, 64, (1, 2, 4), full=(1, 2, 4, 8), sessions=True
     )
     rows: int = setting.count("Rows of each measurement.", 10, 10**6, 2000, quick=400, full=10_000)
-    batch_rows: int = setting.count("Rows of a batch.", 1, 10_000, 20)
-    call_us: int = setting.count("Microseconds of the call for a row.", 1, 10**6, 1000)
+    batch_rows: int = setting.count("Rows per batch.", 1, 10_000, 20)
+    call_us: int = setting.count("Microseconds of the call for each row.", 1, 10**6, 1000)
     rounds: int = setting.rounds(6, quick=3, full=9)
 
 

@@ -16,7 +16,7 @@ SETTINGS = {"fsync": "off", "max_wal_size": "8GB"}
 TOLERATED = 0.2  # largest accepted difference between a measured and an advised figure, as a ratio
 DAY = 86_400
 
-# The tables: one with only two columns, one with a text key, and one with two more indexes.
+# One table has only two columns, one has a text key, and one has two more indexes.
 UNLIKE = {
     "bare": "(id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int DEFAULT 1)",
     "letters": "(id text PRIMARY KEY DEFAULT gen_random_uuid()::text, n int DEFAULT 1)",

@@ -97,7 +97,7 @@ def many(table: str) -> Callable[[Side], float]:
 
 
 def piece(side: Side, rows: int) -> str:
-    """Return the statement that reads this number of new rows. With a bigserial key, it reads above the last key."""
+    """Return a statement that reads this many new rows. With a bigserial key, it reads rows above the last key."""
     if side.kind != "bigserial":
         return f"SELECT feed_apply('{side.kind}', 'SELECT count(*) FROM batch', {rows})"
     last = one_row(side.other, "SELECT max(id) FROM read_bigserial")[0]

@@ -126,9 +126,9 @@ def fill(connection: Connection, rows: int, partitions: int = 0) -> None:
 
 
 def fill_tall(connection: Connection) -> None:
-    """Create a table whose index is as high as that of a billion rows.
+    """Create a table whose index has as many levels as that of a billion rows.
 
-    The index reaches this height with few rows because most of its leaf pages are nearly empty.
+    Few rows are enough, because most leaf pages are nearly empty.
     """
     connection.execute("CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), part int, body text NOT NULL)")
     load(connection, 0, USUAL_ROWS)

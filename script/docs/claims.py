@@ -25,7 +25,7 @@ class Answer(Enum):
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a study, with the run and the figure that check it, and the function that judges this figure.
+    """A claim of a study, the run and the figure that test it, and the function that judges the figure.
 
     If ``counted`` is true, the figure is a server counter for the same work in each round, and one round is enough. If
     ``as_there`` is true, the figure was measured under the conditions of the study. Only such a figure can refute the
@@ -88,7 +88,7 @@ def near(ratio: Estimate) -> Answer:
 
 
 def close_to(published: float) -> Callable[[Estimate], Answer]:
-    """Return a judge for claims about a value, which passes the ratio to the published value to ``near``.
+    """Return a judge for claims that a value is about as published: see ``near``.
 
     >>> [close_to(50)(Estimate(0.0, *ends, 6)).name for ends in ((49.0, 51.0), (30.0, 51.0), (1.0, 2.0))]
     ['HOLDS', 'OPEN', 'NOT']
@@ -102,7 +102,7 @@ def close_to(published: float) -> Callable[[Estimate], Answer]:
 
 
 def kept(ratio: Estimate) -> Answer:
-    """Judge a claim that speed is not lost. The claim holds if no part of the interval is below ``NEAR[0]``.
+    """Judge a claim that speed does not drop. The claim holds if no part of the interval is below ``NEAR[0]``.
 
     >>> [kept(Estimate(1.0, *ends, 6)).name for ends in ((0.8, 2.0), (0.7, 2.0), (0.5, 0.7))]
     ['HOLDS', 'OPEN', 'NOT']

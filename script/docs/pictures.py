@@ -1,4 +1,4 @@
-"""Draw the pictures of the README and docs/like.md, in light and dark, from the runs in docs/results and the model.
+"""Draw light and dark pictures for the README and docs/like.md, from the runs in docs/results and from the model.
 
 ``python script/docs/results_page.py`` writes them.
 """

@@ -1,8 +1,8 @@
-"""Write the tables and pictures of docs/results/queues-18.md, from a run of the harness for which bench/harness exists.
+"""Write the tables and pictures of docs/results/queues-18.md, from a run of the job queue benchmark: see bench/harness.
 
 ``PYTHONPATH=test:test/python python script/docs/queues_page.py [DIR]`` writes them. With DIR, the run in this folder is
-stored first. For each system, the folder contains the output of the harness, results/NAME/RUN, and loads-NAME.csv. Each
-line of loads-NAME.csv has a time, the load average of the machine, and the CPU seconds that the server has used so far.
+stored first. For each system, the folder contains the output of the benchmark in results/NAME/RUN, and loads-NAME.csv.
+Each line of loads-NAME.csv has a time, the load average of the machine, and the CPU seconds of the server so far.
 """
 
 import csv

@@ -50,7 +50,7 @@ Entry = tuple[str, str, list[Row]]  # signature, comment, columns
 
 
 def is_for_users(comment: str | None) -> bool:
-    """Return True if the comment is that of an object for users.
+    """Return True if the comment describes an object for users.
 
     >>> is_for_users("implementation of <~ operator"), is_for_users("A new key.")
     (False, True)

@@ -2,9 +2,9 @@
 
 The ratio is the Hodges-Lehmann estimate: the median of the ratios of each value in the first set to each value in the
 second. The interval comes from the Mann-Whitney test, which is exact for any distribution if the sets differ only by a
-factor. In 2,000 simulated comparisons of sets without a difference, with 6, 9 and 15 measurements, the test reported a
-difference in 4.7, 3.6 and 4.3 %. A percentile bootstrap of the ratio of medians reported one in 4.2, 2.9 and 2.5 %, but
-its error rate has no guaranteed limit.
+factor. In 2,000 simulated comparisons of sets from the same distribution, with 6, 9 and 15 measurements, the test
+reported a difference in 4.7, 3.6 and 4.3 % of the cases. A percentile bootstrap of the ratio of medians did so in 4.2,
+2.9 and 2.5 %, but its error rate has no guaranteed limit.
 """
 
 from collections.abc import Sequence

@@ -214,7 +214,7 @@ def test_each_command_writes_all_rows(server: Installation) -> None:
         starts = [experiment.find_nothing(step, kind, 0) for step, kind in written]
         assert list(experiment.files.iterdir()) == []
         experiment.plan = replace(plan, rows=1200)
-        with pytest.raises(InorderError, match="COPY by psql as stored: 1,000 lines instead of 1,200"):
+        with pytest.raises(InorderError, match="COPY with psql as stored: 1,000 lines instead of 1,200"):
             experiment.write(tail.JSON, tail.AS_STORED, 0)
         experiment.close()
     for step in (tail.JSON, tail.CSV):
