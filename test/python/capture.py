@@ -3,8 +3,8 @@
 The schema before pg_catalog has a copy of each operator, function, aggregate and view of the server, a domain for each
 type of the server, and the relations that texts of inorder name. For each name of a column this schema has a function,
 which ``t.id`` calls if a row has no such column. The schema behind pg_catalog has no copies, because the server would
-never find them. The operators and functions of the schema behind pg_catalog fit some types better than operators and
-functions of the server, because a call of them needs no cast.
+never find them. The operators and functions of the schema behind pg_catalog are a better match for some
+types than those of the server, because a call of them needs no cast.
 
 The test module reports the names in a statement before the statement runs, even if no row causes a call.
 """

@@ -37,7 +37,7 @@ KEPT = "INORDER_TEST_KEPT"
 def quick_options() -> str:
     """Options for a fast compilation: without optimization, the compiler takes half the time.
 
-    Another compilation checks the compiler's warnings. Without -Wno-cpp, headers of some servers would warn of the
+    A separate compilation checks the compiler's warnings. Without -Wno-cpp, headers of some servers would warn of the
     missing optimization.
     """
     return f"{os.environ.get('COPT', '')} -O0 -Wno-cpp"

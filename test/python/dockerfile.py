@@ -1,6 +1,6 @@
 """Run the instructions of a Dockerfile, with a folder as the root of each stage.
 
-Only FROM, RUN and COPY are known, in the forms that our Dockerfile uses.
+Only FROM, RUN and COPY are supported, in the forms that our Dockerfile uses.
 """
 
 import re

@@ -43,7 +43,7 @@ class Block:
 
 
 def documents() -> list[str]:
-    """The pages with examples. The skill is left out, because it is made of other pages."""
+    """The pages with examples. The skill is left out, because it is generated from other pages."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [str(path.relative_to(ROOT)) for path in pages if path.name != "SKILL.md"]
 

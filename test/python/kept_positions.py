@@ -24,7 +24,7 @@ FAILING = ("--exec", "cat >> got; test $(wc -l < got) -lt 3")
 
 
 class Reader:
-    """A reader that keeps its position, and the next batch, whose rows were not read yet, in columns of jsonb."""
+    """A reader that keeps its position, and the next batch, whose rows have not been read, in columns of jsonb."""
 
     def __init__(self, connection: Connection, order_column: str | None) -> None:
         self.delivered: list[int] = []

@@ -48,7 +48,7 @@ CHANGES = (
     ),
     ("sql/ports/position.sql", "RETURN 1;\n", "RETURN 2;\n"),
 )  # fmt: skip
-# The end of an expression that makes a value of a type with the new attribute.
+# The end of an expression that creates a value of a type with the new attribute.
 MADE = re.compile(r"\)(\s*::@extschema@\.feed_(?:order|position|batch)\b)")
 GRANT = "GRANT EXECUTE ON FUNCTION inorder_internal.added_in_c(bigint) TO PUBLIC;\n"
 

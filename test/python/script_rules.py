@@ -98,7 +98,7 @@ def functions(script: str) -> Iterator[Statement]:
 def pinned_functions(script: str) -> Found:
     """Names in a text body are looked up whenever the body runs.
 
-    If the function did not set the search_path, the path of the caller would be used.
+    If the function did not set the search_path, the caller's search_path would be used.
     """
     for statement in functions(script):
         settings = [each.arg for each in statement.node.options if each.defname == "set"]
@@ -217,12 +217,12 @@ class Collector(Counter):  # type: ignore[misc]
         self.found.append(Finding(self.line, code, context, "pgspot"))
 
     def unknown(self, message: str) -> None:
-        """Record a statement that cannot be judged."""
+        """Record a statement that pgspot cannot check."""
         self.found.append(Finding(self.line, "unknown", message, "pgspot"))
 
 
 class Spotter(SQLVisitor):  # type: ignore[misc]
-    """pgspot's visitor, which skips functions with a SQL-standard body: such functions are judged like the script."""
+    """pgspot's visitor, which skips functions with a SQL-standard body: they are checked like the script."""
 
     def visit_CreateFunctionStmt(self, ancestors: Any, node: Any) -> None:  # noqa: N802
         if node.sql_body is None:

@@ -301,7 +301,7 @@ def test_an_installer_who_drops_the_extension_during_a_call_gains_nothing(dsn: s
 
 
 # Code of an installer who also owns a table. The planner evaluates this code for each query over the table. At a chosen
-# evaluation the code drops the extension, and creates the internal functions anew with the installer's code.
+# evaluation the code drops the extension, and creates the internal functions again with the installer's code.
 SWAP = """
 CREATE TABLE evil.planted AS SELECT format(
     'CREATE FUNCTION inorder_internal.%I(%s) RETURNS %s LANGUAGE plpgsql AS '

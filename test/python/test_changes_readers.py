@@ -1,7 +1,4 @@
-"""Changes read by positions that the reader keeps, also on a standby.
-
-Parts of a log, and readers of a log, are dropped.
-"""
+"""Changes read by positions that the reader keeps, also on a standby, and after partitions of the log are dropped."""
 
 import threading
 from collections.abc import Iterator
@@ -51,7 +48,7 @@ def test_a_reader_can_keep_the_position_of_a_copy_itself(fresh: Connection, max_
 
 
 def test_a_snapshot_older_than_the_rows_that_were_read_is_refused(cluster: Cluster, fresh: Connection) -> None:
-    """An older snapshot for the remaining rows of a batch would overwrite rows with older versions, never repaired."""
+    """Reading the remaining rows of a batch in an older snapshot would overwrite newer rows for good."""
     prepare(fresh)
     copy, dsn = KeptCopy(), f"{cluster.dsn} dbname={fresh.info.dbname}"
     copy.follow(fresh)

@@ -1,4 +1,4 @@
-"""The readers of docs/clients/check, and their tests, in each language: each is found to lose rows."""
+"""The readers of docs/clients/check, and their tests, in each language: inorder lab check must find lost rows."""
 
 import json
 import os

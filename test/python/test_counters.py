@@ -209,7 +209,7 @@ def test_reading_cpu_waits_for_sessions_that_are_ending(cluster: Cluster, connec
 def test_reading_cpu_fails_if_a_session_continues(
     cluster: Cluster, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without an error, the reading would have only a part of the CPU time of the session that goes on."""
+    """Without an error, the reading would have only a part of the CPU time of the session that continues."""
     assert cluster.process is not None
     monkeypatch.setattr(timing, "ENDING_SECONDS", 0.2)
     with connect(cluster.dsn), pytest.raises(InorderError, match="sessions of the server have not ended"):

@@ -225,7 +225,7 @@ SELECT error_of($$SELECT feed_batch_rows('late', 1, null::events)$$);
 SELECT error_of($$SELECT feed_finish_batch('late', 0, token) FROM feed_take_batch('late', 'w')$$);
 SELECT (feed_take_batch('late', 'w')).number;
 SELECT n FROM feed_batch_rows('late', 2, null::events);
--- A batch that is taken from its worker is given again under the next number.
+-- A batch that is taken from its worker is handed out again under the next number.
 SELECT feed_seek('late', 'here');
 SELECT error_of($$SELECT feed_finish_batch('late', 2, token) FROM feed_take_batch('late', 'w')$$);
 SELECT (feed_take_batch('late', 'w', 2)).number;

@@ -30,7 +30,7 @@ SELECT pid = pg_backend_pid() AS own, gid, application, number = xact_id() AS nu
 -- A prepared transaction has no pid.
 PREPARE TRANSACTION 'inorder feeds';
 SELECT name, writers, held_since IS NOT NULL AS since, holder_pid, holder_application, holder_gid, holder_query FROM feeds ORDER BY name;
--- The view shows the oldest of several holders.
+-- The view shows the oldest of several transactions that hold rows back.
 BEGIN;
 INSERT INTO events (n) VALUES (2);
 SELECT name, writers, holder_gid FROM feeds ORDER BY name;

@@ -1,4 +1,4 @@
-"""A thread of a world, which continues its work after the server was killed; and transactions."""
+"""Threads of the load tests, which continue their work after the server was killed; and transactions."""
 
 import threading
 from collections.abc import Iterator

@@ -25,7 +25,7 @@ from world.tables import BLOCKS, table
 from world.world import World, fill
 from world.writers import WRITERS, Writer, finish_all
 
-# The form of the table on each server, and an additional column that no writer sets.
+# The form of each server's table, with an additional column that no writer sets.
 FORMS = {"uuid": "", "number": ", more int", "hashed": ""}
 BODY = ", body text DEFAULT 'row'"
 LANES = 1 << 20  # size of the range of lane numbers of one server, for writers and prepared transactions

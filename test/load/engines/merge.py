@@ -1,4 +1,4 @@
-"""Run the recipe of docs/spark.md in a Spark with Delta, and print the copy. Imports only PySpark.
+"""Run the recipe of docs/spark.md in Spark with Delta Lake, and print the copy. Imports only PySpark.
 
 ``python merge.py RECIPE`` runs in the folder for the files of the recipe. RECIPE is a file with the text of the recipe,
 which is run for each line of standard input.

@@ -59,7 +59,7 @@ PLAIN = (
     "SELECT pg_catalog.count(*) FROM {t} AS e WHERE e.{c} OPERATOR(pg_catalog.<) {low}",
     "SELECT * FROM {t} AS e WHERE e.{c} IS NULL",
 )  # fmt: skip
-# Functions that a plain SELECT may run, if the table has indexes or constraints with them. While mallory changes his
+# Functions that a plain SELECT may run, if indexes or constraints of the table call them. While mallory changes his
 # tables, the SELECT that was run for comparison may have found the table without these indexes and constraints.
 MAY_RUN = ("mallory.evil(", "mallory.evil_true(")
 # SQLSTATEs, or their beginnings, of errors that mallory's changes to his own tables may cause.

@@ -134,7 +134,7 @@ class Oracles:
             self.world.fail("time", f"{how}: {outcome.statement[:500]}", session)
 
     def check_log(self, session: Session, own_pid: int | None = None) -> list[str]:
-        """Record a failure if another role than mallory ran his functions; returns runs of the process ``own_pid``."""
+        """Record a failure if a role other than mallory ran his functions; returns runs of the process ``own_pid``."""
         runs, complaints = self.world.log.read()
         for complaint in complaints:
             self.world.fail("log", complaint, session, key=generalised(complaint))

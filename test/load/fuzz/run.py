@@ -1,4 +1,4 @@
-"""Sessions of mallory, one after the other. Between his statements, the other roles have turns."""
+"""Sessions of mallory, one after the other. Between his statements, the other roles take turns."""
 
 import random
 import time

@@ -114,7 +114,7 @@ def take_over(world: SoakWorld) -> None:
 
 
 def compare(due: Tokens, committed: Tokens, delivered: Tokens) -> dict[str, int]:
-    """Statistics of the rows of a table that a reader got.
+    """Statistics of the rows of a table that a reader received.
 
     ``disordered``: the number of rows that came after a row of a later transaction of the same writer.
 

@@ -24,7 +24,7 @@ KEYED = "r_keyed"
 
 @dataclass(frozen=True)
 class Event:
-    """Rows that were delivered, or that are taken back because they come again; ``number``: their poll in s_polls."""
+    """Rows that were delivered, or that must be delivered again; ``number``: their poll in s_polls."""
 
     reader: str
     number: int | None

@@ -95,7 +95,7 @@ class Plain(Reader):
     def timed(self, table: str) -> int | None:
         """Poll. For the table whose key changes, only one reader at a time polls.
 
-        A repair of a position that two readers share must know the rows that both readers have got.
+        A repair of a position that two readers share must know the rows that both readers have received.
         """
         if table == KEYED:
             with self.delivery.busy:
@@ -254,7 +254,7 @@ class Batched(Plain):
         return numbers(self.connection, rows, self.feed(table), number)
 
     def follow_promotion(self) -> None:
-        """Remove batches from the sink that the feed does not know any more: their rows come again in other batches."""
+        """Remove from the sink batches that the feed no longer knows: their rows come again in other batches."""
         with self.delivery.busy:
             if not self.last:  # otherwise another worker of the feed has done this already
                 self.last.update(self.last_batches())
@@ -301,7 +301,7 @@ class TwoStep(Batched):
             with suppress(psycopg.errors.InvalidParameterValue):
                 self.finish(table, number, token)
                 self.world.problem(f"{self.name}: batch {number} of {table} was finished twice")
-        # A batch has no rows if its partition was detached after the batch was given out: other batches may follow.
+        # A batch has no rows if its partition was detached after the batch was handed out: other batches may follow.
         return len(tokens) or None
 
     def ask(self, table: str) -> tuple[int, int] | None:

@@ -168,7 +168,7 @@ def compare_all(world: World, readers: Sequence[Reader]) -> None:
 
 
 def later_acts(world: World, stage: Stage, readers: Sequence[Reader]) -> tuple[list[Reader], list[Line]]:
-    """A promotion under load, and a restore into a younger server.
+    """A promotion under load, and a restore into a server with lower transaction IDs.
 
     Returns the readers that continue, and the results of the readers that end with the promoted server.
     """

@@ -68,7 +68,7 @@ class Tail(Reader):
             raise AssertionError(f"{self.kind} ended with {code}: {self.errors()}")
 
     def refused_here(self) -> None:
-        """Continue after the promotion. A reader on another server than the promoted standby begins again."""
+        """Continue after the promotion. A reader on a server other than the promoted standby begins again."""
         self.delivery.retries["origin"] += 1
         self.accept_origin = True
         if self.server != "standby":

@@ -1,4 +1,4 @@
-"""Check the model of feeds by TLC: see script/model."""
+"""Check the model of feeds with TLC: see script/model."""
 
 import sys
 
