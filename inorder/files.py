@@ -44,8 +44,8 @@ def beside(target: Path) -> Path:
 def partial_of(path: Path) -> tuple[Path, Path]:
     """The file that a path leads to through links, and the name of the new file that will replace this file.
 
-    Each process, even in another container, writes its own new file; the file that is completed last stays. A device, a
-    pipe or a socket is an error: the new file would replace the device, for root even /dev/null.
+    Each process, even in another container, writes a new file of its own; the file that is completed last remains. A
+    device, a pipe or a socket is an error: the new file would replace the device, for root even /dev/null.
     """
     target = path.resolve()
     if target.exists() and not target.is_file():

@@ -29,7 +29,7 @@ class Commands(UserDict[str, click.Command], ABC):
 
 
 class Modules(Commands):
-    """Commands that are functions of modules: the name of the function is a prefix and the name of the command."""
+    """Commands in modules: the function of a command is named after the command, with a prefix."""
 
     def __init__(self, modules: Mapping[str, tuple[str, str]], prefix: str = "") -> None:
         """``modules``: the module and the summary of each command, by the name of the command."""

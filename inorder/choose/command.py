@@ -23,7 +23,7 @@ def hidden(text: str, option: str) -> float:
 
 @click.command("choose", epilog="Example: inorder choose --rate 5000 --retention 90d --hide 1h --reader feed")
 @option("--rows", type=count(1, 10**15), help="Rows in the table.  [default: --rate times --retention]")
-@option("--rate", type=count(1, 10**9), default="1000", help="Rows inserted a second.")
+@option("--rate", type=count(1, 10**9), default="1000", help="Rows inserted per second.")
 @option("--retention", type=duration(1, FOREVER), help="Age at which rows are deleted, such as 90d.  [default: never]")
 @option("--memory", "memory_bytes", type=size(2**20), default="1GB", help="Memory that holds pages of this index.")
 @option(

@@ -92,7 +92,9 @@ class Preparation:
         )
         generated = [(str(name), indexed) for name, is_generated, indexed in rows if is_generated]
         if len(generated) > 1:
-            raise InputError(f"table {table.shown} has several columns with transaction numbers: give one by --column")
+            raise InputError(
+                f"table {table.shown} has several columns with transaction numbers: choose one by --column"
+            )
         if not generated:
             evaluated = one_line(str(rows[0][0])) if rows else None
             raise InputError(missing(table.shown, evaluated, self.request.column or "xact"))

@@ -162,7 +162,7 @@ class Session:
     def waited(self, text: sql.SQL, **parts: object) -> list[ServerRow]:
         """The rows of a query that waits for a second by the server's clock.
 
-        The SQL edition waits by pg_sleep(), which sleeps longer if the clock is set back. The query is then canceled,
+        The SQL edition waits in pg_sleep(), which sleeps longer if the clock is set back. The query is then canceled,
         and there are no rows.
         """
         is_late = threading.Event()

@@ -56,7 +56,7 @@ def build(pg_config: Path | None, directory: Path) -> None:
 def install(pg_config: Path | None, directory: Path | None) -> None:
     """Compile the extension, and install its files on the server.
 
-    Compiles as the current user. Copies the files by sudo if the user may not write to the folders of the server.
+    Compiles as the current user. Copies the files with sudo if the user may not write to the folders of the server.
     Prints the files. A running server need not be restarted.
     """
     if directory is not None:
@@ -73,7 +73,7 @@ def install(pg_config: Path | None, directory: Path | None) -> None:
 @dsn_option(" of the server, whose databases must no longer use the library")
 @option("--yes", is_flag=True, help="Do not ask.")
 def uninstall(pg_config: Path | None, dsn: str, yes: bool) -> None:
-    """Remove the extension's files from the server's folders, by sudo if the user may not write to them.
+    """Remove the extension's files from the server's folders, with sudo if the user may not write to them.
 
     First run DROP EXTENSION inorder in each database: without the library, INSERT fails for tables whose keys or
     guards call it. Fails if a database uses the library; warns if this cannot be checked. Prints the files.

@@ -1,4 +1,4 @@
-"""Copy the extension's files to a server's folders, and remove them, by sudo if the user may not write there."""
+"""Copy the extension's files to a server's folders, and remove them, with sudo if the user may not write there."""
 
 import os
 import re
@@ -73,7 +73,7 @@ def is_writable(paths: Sequence[Path]) -> bool:
 
 
 def as_administrator(commands: Sequence[Sequence[str | Path]], folder: Path) -> None:
-    """Run commands by sudo, which may ask for a password. Raise an error without sudo, or without a terminal."""
+    """Run commands with sudo, which may ask for a password. Raise an error without sudo, or without a terminal."""
     script = "\n".join(shlex.join(map(str, command)) for command in commands)
     silently = ["sudo", "-n", "true"]
     if shutil.which("sudo") is None or (

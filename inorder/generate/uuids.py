@@ -107,7 +107,7 @@ def v4_words(random: Words) -> tuple[Words, Words]:
 
 
 def chunks(data_set: DataSet, size: int = CHUNK) -> Iterator[tuple[Words, Words]]:
-    """The high and low words of all values, in the order in which the values were made (by true time).
+    """The high and low words of all values, in the order of generation (by true time).
 
     Times have a stream of their own: with the same seed, version 7 therefore has the same times as version 1.
     """

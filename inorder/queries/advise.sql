@@ -3,7 +3,7 @@ SELECT (checkpoints_timed + checkpoints_req)::float8 AS checkpoints,
        extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS seconds
 FROM pg_stat_bgwriter;
 
--- advise_checkpoints_17: The numbers of advise_checkpoints_15 in versions that have the view pg_stat_checkpointer.
+-- advise_checkpoints_17: As advise_checkpoints_15, in versions that have the view pg_stat_checkpointer.
 SELECT (num_timed + num_requested)::float8 AS checkpoints,
        extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS seconds
 FROM pg_stat_checkpointer;
@@ -58,8 +58,8 @@ ORDER BY i.indexrelid;
 -- advise_initdb: The age of the cluster in seconds. The first half of the cluster's identifier is the time of initdb.
 SELECT extract(epoch FROM clock_timestamp())::float8 - (system_identifier >> 32) AS seconds FROM pg_control_system();
 
--- advise_sample: The values of a column in some blocks. concat() calls the output function of the type; a cast could be
--- a function of any role.
+-- advise_sample: The values of a column in some blocks. concat() calls the output function of the type; a cast could
+-- call a function of any role.
 SELECT concat({column}) AS value
 FROM ONLY {table} TABLESAMPLE SYSTEM ({percent})
 WHERE {column} IS NOT NULL

@@ -3,7 +3,7 @@
 SELECT coalesce(sum(read_bytes), 0)::bigint, coalesce(sum(write_bytes), 0)::bigint, coalesce(sum(evictions), 0)::bigint
 FROM pg_stat_io WHERE object = 'relation';
 
--- block_io_16: The numbers of block_io in versions 16 and 17, where pg_stat_io counts operations of op_bytes each.
+-- block_io_16: As block_io, in versions 16 and 17, where pg_stat_io counts operations of op_bytes each.
 SELECT coalesce(sum(reads * op_bytes), 0)::bigint, coalesce(sum(writes * op_bytes), 0)::bigint,
        coalesce(sum(evictions), 0)::bigint
 FROM pg_stat_io WHERE object = 'relation';

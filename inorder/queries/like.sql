@@ -86,7 +86,7 @@ FROM tree
      LEFT JOIN tree AS above ON above.relid = tree.parentrelid
 ORDER BY tree.number;
 
--- like_relations: The relations of a table, with partitions and TOAST. For each: the word table or TOAST, or the name
+-- like_relations: The relations of a table, with partitions and TOAST. For each: "table" or "TOAST", or the name
 -- of the index (for a partition, the name of the partitioned index); the file in the format of pg_waldump; the size.
 WITH leaf AS (
     SELECT %(table)s::regclass::oid AS oid UNION SELECT relid FROM pg_partition_tree(%(table)s::regclass)

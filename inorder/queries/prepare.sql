@@ -74,7 +74,7 @@ FROM {inorder}.feed_prepare({table}::pg_catalog.oid::pg_catalog.regclass, {colum
 ORDER BY place
 
 -- prepare_undo: The statements that undo the preparation: drop the guard, then either the indexes with names of the
--- preparation, or the column, with which these indexes are dropped. An attached index is dropped with its parent.
+-- preparation, or the column, which also drops these indexes. An attached index is dropped with its parent.
 WITH RECURSIVE tree AS (
     SELECT {table}::pg_catalog.oid AS oid
     UNION ALL

@@ -1,5 +1,5 @@
--- count_cron: The statement that schedules the fold of an exact count by pg_cron. The statement of the fold is a quoted
--- argument.
+-- count_cron: The statement that schedules the fold of an exact count with pg_cron. The statement of the fold is a
+-- quoted argument.
 SELECT pg_catalog.format('SELECT cron.schedule(%L, %L, %L);', 'inorder count ' || {table}, {schedule},
                          pg_catalog.format('SELECT %I.exact_count_fold(%L::pg_catalog.regclass)', {schema}, {table}))
 

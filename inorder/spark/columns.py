@@ -66,7 +66,7 @@ def fields_of(columns: Sequence[TableColumn], table: str) -> list[Field]:
             raise InputError(
                 f"columns {quoted(former)} and {quoted(column.name)} of {table} have the same name except for case, "
                 "which Spark ignores\n"
-                "HINT:  Name the columns to read by schema(); to read both, set spark.sql.caseSensitive."
+                "HINT:  Name the columns to read in schema(); to read both, set spark.sql.caseSensitive."
             )
     return [field_of(column) for column in columns]
 

@@ -25,7 +25,7 @@ from inorder.text import quoted
 
 # Parts of the messages of the driver's libpq, and of psycopg, if no server answers.
 ABSENT = "Failed to connect", "connection is bad", "connection failed", "connection timeout expired"
-MISFIT = "Read the column as text, by schema() with {column!r} as string."
+MISFIT = "To read the column as text, declare {column!r} as string in schema()."
 LONGEST_PAUSE = 0.1  # seconds between two polls of a standby whose version is older than 19
 HAS_WAIT_FOR_LSN = 190000
 

@@ -197,7 +197,7 @@ class ShardsDriver(Driver):
         self.targets = self.all(lambda name: self.begin(name, "now"))
 
     def end(self, start: Offset) -> Offset:
-        """The end of a batch read. Raise an error if a shard was moved since the start offset."""
+        """The end offset of spark.read. Raise an error if a shard was moved since the start offset."""
         for key in self.moved(self.read(start)):
             raise InputError(
                 f"{self.shards[key].place} was moved or split since this offset\nHINT:  Continue with a stream, which "

@@ -33,7 +33,7 @@ def plan_of(options: Options) -> Driver:
 
 
 class InorderDataSource(DataSource):
-    """``format("inorder")``; register it by ``spark.dataSource.register(InorderDataSource)``."""
+    """``format("inorder")``; register it with ``spark.dataSource.register(InorderDataSource)``."""
 
     @classmethod
     def name(cls) -> str:

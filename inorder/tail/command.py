@@ -54,7 +54,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
 @click.argument("table", required=False)
 @option(
     "--feed", section="Source", metavar="NAME",
-    help="Read a feed made by feed_create(); its position is in the database.",
+    help="Read a feed created by feed_create(); its position is in the database.",
     excludes={
         "--position": IN_DATABASE, "--start": IN_DATABASE, "--accept-origin": IN_DATABASE,
         "--accept-output": IN_DATABASE, "--accept-table": "for a feed, call feed_seek(name, 'here')",
@@ -68,7 +68,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
 @option(
     "--changes", is_flag=True,
     excludes={
-        "--feed": "use --position FILE, or read the changes by changes_batch_rows()",
+        "--feed": "use --position FILE, or read the changes with changes_batch_rows()",
         "--order-by": "changes have no order", "--shards": "changes of distributed tables are not logged",
     },
     help="Read the changes that a copy of TABLE needs: rows with the columns version and op, which is upsert, delete "

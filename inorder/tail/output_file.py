@@ -47,7 +47,7 @@ def about_file(text: str) -> str:
 
 
 class MismatchError(Exception):
-    """The reason why a file is not the file of a mark."""
+    """The reason why a file does not match a mark."""
 
 
 class OutputFile:
@@ -114,14 +114,14 @@ class OutputFile:
         """The end of the file, where rows are appended if no position is known. The last line must be complete."""
         size = self.size()
         if not self.appends and os.lseek(STANDARD_OUTPUT, 0, os.SEEK_CUR) < size:
-            raise InputError(about_file("standard output would be overwritten\nHINT:  Append to the file, by >>."))
+            raise InputError(about_file("standard output would be overwritten\nHINT:  Append to the file, with >>."))
         if size and os.pread(self.reading, 1, size - 1) != b"\n":
             text = "standard output ends within a line\nHINT:  Remove the incomplete last row."
             raise InputError(about_file(text))
         return size
 
     def place(self, mark: Mark, start: str | None) -> int:
-        """The place of a mark. Raise an error for a file without the mark.
+        """The offset at which the delivered rows end. Raise an error if the file does not match the mark.
 
         ``start``: in hexadecimal, the first bytes of an unfinished batch, which may follow the mark.
         """

@@ -43,16 +43,16 @@ class ShardsFile:
         self.readers: dict[str, TableSource] = {}
 
     @property
-    def current(self) -> ShardsState:
+    def present(self) -> ShardsState:
         assert self.state is not None
         return self.state
 
     def now(self, states: dict[str, State] | None = None) -> ShardsState:
         """The positions of the readers, or newer positions in ``states``. At most one shard has a pending batch."""
-        all_states = {key: reader.current for key, reader in self.readers.items()} | (states or {})
+        all_states = {key: reader.present for key, reader in self.readers.items()} | (states or {})
         pending = {key: state.pending for key, state in all_states.items() if state.pending}
         (pending_in, batch) = next(iter(pending.items()), (None, None))
-        moved = self.current.moved({key: state.position for key, state in all_states.items()})
+        moved = self.present.moved({key: state.position for key, state in all_states.items()})
         return replace(moved, pending_in=pending_in, pending=batch)
 
     def save(self, state: ShardsState, lasting: bool = True) -> None:
@@ -73,7 +73,7 @@ class ShardSource(TableSource):
         arrow: "ArrowReader | None",
     ) -> None:  # fmt: skip
         self.whole, self.key = whole, key
-        state = whole.current.of(key)
+        state = whole.present.of(key)
         super().__init__(request, state.table, whole.file, state, sync_output)
         self.arrow = arrow
 
@@ -123,8 +123,8 @@ class ShardsSource(Source):
         if self.file.state is None:
             entries = {shard.key: Entry(shard, self.start(shard)) for shard in shards}
             self.file.save(ShardsState(self.table.database, self.table.quoted, entries))
-        require_position_in(self.table, self.file.current, self.file.file)
-        for key, entry in self.file.current.entries.items():
+        require_position_in(self.table, self.file.present, self.file.file)
+        for key, entry in self.file.present.entries.items():
             self.attach_shard(key, entry.shard)
         self.round.clear()
         self.current, self.is_idle = None, True
@@ -187,12 +187,12 @@ class ShardsSource(Source):
         """Begin a round with the shards that have rows; the shard with an unfinished batch comes first."""
         self.is_idle = False
         self.ended = self.ended_now()
-        unfinished = [key for key, reader in self.readers.items() if reader.current.pending]
+        unfinished = [key for key, reader in self.readers.items() if reader.present.pending]
         self.round = collections.deque(unfinished + [key for key in self.waiting() if key not in unfinished])
         self.current = None
 
     def waiting(self) -> list[str]:
-        """Shards that have rows, by a query per node.
+        """The shards that have rows, found with one query per node.
 
         If a query fails, all shards of the node are returned, and next() reports the error.
         """
@@ -205,7 +205,7 @@ class ShardsSource(Source):
             try:
                 rows = node.rows(
                     query("shards_waiting"), tables=[reader.table.oid for reader in readers],
-                    positions=[as_text(reader.current.position) for reader in readers],
+                    positions=[as_text(reader.present.position) for reader in readers],
                 )  # fmt: skip
             except psycopg.Error:
                 waiting += keys
@@ -225,7 +225,7 @@ class ShardsSource(Source):
         try:
             return self.readers[key].next()
         except psycopg.errors.UndefinedTable as error:
-            raise gone(self.file.current.entries[key].shard) from error
+            raise gone(self.file.present.entries[key].shard) from error
 
     def rows(self, batch: Batch) -> Generator[Any, None, None]:
         self.count = 0
@@ -273,7 +273,7 @@ class ShardsSource(Source):
         """List the shards again, and follow moved shards. Return True if another round is needed."""
         shards = self.distributed.shards()
         self.places = {shard.group: shard for shard in shards}
-        moved = successors({key: entry.shard for key, entry in self.file.current.entries.items()}, shards)
+        moved = successors({key: entry.shard for key, entry in self.file.present.entries.items()}, shards)
         need_a_round = [self.follow(key, new_shards) for key, new_shards in moved.items()]
         if any(need_a_round):
             self.begin_round()
@@ -281,7 +281,7 @@ class ShardsSource(Source):
 
     def follow(self, key: str, shards: list[Shard]) -> bool:
         """Continue in the shards that replace a shard that was read to its end. Return True if rows may follow."""
-        shard = self.file.current.entries[key].shard
+        shard = self.file.present.entries[key].shard
         self.moves.keep(self.coordinator, shard)
         if key not in self.frozen and is_frozen(self.node(shard), shard):
             self.frozen.add(key)

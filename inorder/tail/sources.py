@@ -120,7 +120,7 @@ class TableSource(Source):
             raise InputError(damaged + problem)
 
     @property
-    def current(self) -> State:
+    def present(self) -> State:
         assert self.state is not None
         return self.state
 
@@ -136,7 +136,7 @@ class TableSource(Source):
         self.file.save(encode(state), lasting)
 
     def next(self) -> Batch | None:
-        if pending := self.current.pending:
+        if pending := self.present.pending:
             is_ours = self.latest is not None and self.latest.batch == pending.batch
             return self.latest if is_ours else batch_of(pending.batch, pending.after)
         self.latest = patiently(self.session.connection, self.look_for_batch)
@@ -144,7 +144,7 @@ class TableSource(Source):
 
     def look_for_batch(self) -> Batch | None:
         """The batch after the position; its rows are read in the same transaction."""
-        stream, self.stream = self.stream or self.ask(self.current.position, self.max_rows), None
+        stream, self.stream = self.stream or self.ask(self.present.position, self.max_rows), None
         answer = stream.begin()
         if not answer:
             stream.send(b"COMMIT")
@@ -212,7 +212,7 @@ class TableSource(Source):
         """
         assert not isinstance(batch.batch, int)
         pending = Pending(batch.batch, batch.after, start)
-        state = replace(self.current, pending=pending, output=output or self.current.output)
+        state = replace(self.present, pending=pending, output=output or self.present.output)
         is_recent = self.saved is not None and self.saved.pending and time.monotonic() - self.saved_at < SAVE_SECONDS
         if start is not None and self.knows_output and is_recent:
             self.state, self.unsaved = state, True
@@ -222,7 +222,7 @@ class TableSource(Source):
 
     def finish(self, batch: Batch, output: Mark | None) -> None:
         """Move the position past the batch. Save the position if the output is not a file."""
-        state = replace(self.current, position=batch.after, pending=None, output=output or self.current.output)
+        state = replace(self.present, position=batch.after, pending=None, output=output or self.present.output)
         if output is None:
             self.save(state)
         else:
@@ -247,14 +247,14 @@ class TableSource(Source):
     def flush(self) -> None:
         """Save the position after the last batch, or before a batch that was cut off."""
         if self.unsaved:
-            self.save(self.current)
+            self.save(self.present)
 
     def skip(self, batch: Batch) -> None:
-        self.state = replace(self.current, position=batch.after, pending=None)
+        self.state = replace(self.present, position=batch.after, pending=None)
         self.forget_ahead()
 
     def wait(self) -> None:
-        self.session.waited(query("tail_wait"), table=self.numbered.oid, position=as_text(self.current.position))
+        self.session.waited(query("tail_wait"), table=self.numbered.oid, position=as_text(self.present.position))
 
     def end(self) -> None:
         if self.state is not None and self.state != self.saved:
@@ -281,7 +281,7 @@ class ChangesSource(TableSource):
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
         """Save the first bytes of the batch before they reach the output: a batch may differ when it is read again."""
-        if self.current.pending is not None:
+        if self.present.pending is not None:
             self.knows_output = False
         super().begin(batch, start, output)
 

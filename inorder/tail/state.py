@@ -90,7 +90,7 @@ def decode_as(content: bytes, made_of: Callable[[Json], Kept]) -> Kept:
 def without_repeats(pairs: list[tuple[str, Any]]) -> Json:
     fields = dict(pairs)
     if len(fields) < len(pairs):
-        raise TypeError("a name comes twice")
+        raise TypeError("a name occurs twice")
     return fields
 
 

@@ -199,7 +199,7 @@ class Copied(WholeBatches):
 
 
 class PipeSink(Copied):
-    """A pipe or a socket. Rows are delivered when they are read from the pipe, or are in the socket."""
+    """A pipe or a socket. Rows are delivered when they are read from the pipe, or are written to the socket."""
 
     def __init__(self, report: Report, form: Format, framed: bool) -> None:
         super().__init__(report, form)

@@ -340,5 +340,5 @@ def test_a_shard_is_followed_when_its_old_placement_is_read(
     stderr = capsys.readouterr().err.splitlines()
     assert [line.partition(": ")[2] for line in stderr] == [
         "shard 1 on w:5432 was moved, and is still written to: try again",
-        "shard 1 on w:5432 is read to its end; continuing in shard 1 on v:5432",
+        "shard 1 on w:5432 was read to its end; continuing in shard 1 on v:5432",
     ]

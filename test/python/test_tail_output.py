@@ -403,7 +403,7 @@ def test_a_file_is_not_written_over(tail: Tail, fresh: Connection) -> None:
         assert running.wait(PATIENCE) == 2
         assert (
             running.stderr
-            and b"standard output would be overwritten\nHINT:  Append to the file, by >>" in running.stderr.read()
+            and b"standard output would be overwritten\nHINT:  Append to the file, with >>" in running.stderr.read()
         )
     out.write_bytes(b"some")
     assert f"{tail.folder / 'out'}: standard output ends within a line" in refused(tail, *EVENTS)

@@ -1,6 +1,6 @@
 """Compute the figures of a report from the runs of a result: medians over the rounds, and ratios within rounds.
 
-All experiments compute their figures by these functions, which are pure.
+All experiments compute their figures with these functions, which are pure.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""The actors of a schedule: writers and a reader. Each actor runs words, and a word may wait for another session."""
+"""The actors of a schedule: writers and a reader. Each acts on words, whose statements may wait for other sessions."""
 
 from abc import ABC, abstractmethod
 from collections import deque

@@ -17,7 +17,7 @@ Blockers = Callable[[int], tuple[str, ...]]
 class Reader(ABC):
     """``begin`` starts a step of a poll; ``wait`` returns the sessions that block the step; ``rows`` ends the step.
 
-    A poll has ``statements`` steps. With ``kill``, the reader is ended as by a crash, and started again.
+    A poll has ``statements`` steps. With ``kill``, the reader ends as in a crash, and is started again.
     """
 
     statements = 1

@@ -118,7 +118,7 @@ class Case:
 
 
 def interleavings(lengths: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Every order in which lists of these lengths can be merged. An order is given by the numbers of the lists."""
+    """Every order in which lists of these lengths can be merged. An order is a sequence of list numbers."""
     if not any(lengths):
         yield ()
     for place, length in enumerate(lengths):

@@ -53,7 +53,7 @@ BEFORE = {SWITCH: FILL, AGAIN: REINDEX}  # the step whose index is the starting 
 # Bytes per row of one table at a time: heap, index, the copy by REINDEX, and their WAL with full-page images.
 BYTES_PER_ROW = 800
 
-FILL_BATCH = 100_000  # the fill inserts this many rows by one statement, which delays an interrupt by about a second
+FILL_BATCH = 100_000  # the fill inserts this many rows with one statement, which delays an interrupt by about a second
 
 # Random keys that are the same in every table and run, with version and variant as gen_random_uuid() sets them.
 FILL_KEYS = """

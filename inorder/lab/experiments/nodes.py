@@ -1,9 +1,9 @@
 """Keys of several nodes whose clocks differ: rows out of order, WAL, blocks, leaf density.
 
 Each node stamps its rows by its own clock, and the rows of all nodes arrive in true order. The slowest clock is behind
-by the lag, and the other clocks are behind by less. The keys are version-1 UUIDs in the type uuid_v1, which sorts the
-keys by time, version-1 UUIDs in the type uuid, and version-7 UUIDs of the same times. COPY fills a table. Then the WAL
-and the index blocks of a second COPY are counted.
+by the lag, and the other clocks are behind by less. The keys are version-1 UUIDs, in the type uuid and in the type
+uuid_v1, which sorts them by time; and version-7 UUIDs of the same times. COPY fills a table. Then the WAL and the index
+blocks of a second COPY are counted.
 """
 
 import time

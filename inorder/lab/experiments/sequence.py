@@ -198,7 +198,7 @@ def commits(plan: SequencePlan) -> str:
 LOAD = (
     Figure("statement", "what each transaction does; insert: into a table of one bigint without an index",
            value=lambda row: f"{row.step.partition('_')[0]} {label(row.kind)}"),
-    Figure("clients", "sessions of pgbench", number(), value=lambda row: int(row.step.partition("_")[2])),
+    Figure("clients", "number of pgbench sessions", number(), value=lambda row: int(row.step.partition("_")[2])),
     Figure("TPS", "median of the rounds; pgbench, without connection time", number(), bar=True, value=median("tps")),
     Figure("ratio", "ratio of TPS to the statement with a constant, in the same round, with as many clients", ratio,
            value=to(CONSTANT, "tps")),

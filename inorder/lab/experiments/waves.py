@@ -239,7 +239,7 @@ def sections(result: Result, plan: WavesPlan) -> Sequence[Section]:
     )
     lines = [IndexRow(result, WAVES, kind, plan=plan, prediction=predicted(kind, plan)) for kind in kinds]
     return [table(WAVES, title, FIGURES, lines, caption, charts=[
-        chart(result, plan, kinds, f"Page splits for {PER:,} rows", "splits",
+        chart(result, plan, kinds, f"Page splits per {PER:,} rows", "splits",
               lambda series: splits_of(series["pages"], plan.batch)),
         chart(result, plan, kinds, "Bytes of WAL per row", "B",
               lambda series: [size / plan.batch for size in series.get("wal_bytes", [])]),

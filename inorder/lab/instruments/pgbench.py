@@ -95,7 +95,7 @@ def run(
     on_progress: Callable[[float], None] = lambda _tps: None,
     by_statement: bool = False, log: Path | None = None, database: str = "",
 ) -> PgbenchResult:  # fmt: skip
-    """Run pgbench, which never outlives this call. ``database``: "" for libpq's default. ``log``: a file prefix."""
+    """Run pgbench; kill it after an error. ``database``: "" for libpq's default. ``log``: a prefix of file names."""
     command = [str(program), "-n", "-P", "1", f"--random-seed={seed}", "-f", str(script)]
     command += ["-r"] if by_statement else []
     if log is not None:

@@ -124,7 +124,7 @@ SLEEPING = "S"  # the process waits for an event of any duration, such as a mess
 
 
 def stat_of(process: int) -> list[str]:
-    """The fields of /proc/PID/stat after the second field, which is in brackets: state, parent, and so on."""
+    """The fields of /proc/PID/stat after the second field, which is in parentheses: state, parent, and so on."""
     return (PROC / str(process) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 

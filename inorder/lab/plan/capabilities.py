@@ -1,6 +1,6 @@
 """The capabilities of the user's server, and the adaptation of plans, with notes about omitted measurements.
 
-An experiment declares by ``OwnRun`` how it uses the user's server, and may adapt its plan further. The functions are
+An experiment declares with ``OwnRun`` how it uses the user's server, and may adapt its plan further. The functions are
 pure.
 """
 

@@ -138,7 +138,7 @@ def durations(help: str, usual: tuple[float, ...]) -> tuple[float, ...]:
 
 def without_nul(text: str, option: str) -> str:
     if "\0" in text:
-        raise InputError(f"{option} has a NUL character")
+        raise InputError(f"{option} contains a null character")
     return text
 
 

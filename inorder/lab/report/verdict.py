@@ -1,4 +1,4 @@
-"""Answer questions by a result. A verdict also has figures, and says how an open question could be decided.
+"""Answer questions from a result. A verdict also has figures, and says how an open question could be decided.
 
 An experiment states its comparisons (``Compared``). This module writes the sentences, which are the same for all
 experiments. The functions are pure.

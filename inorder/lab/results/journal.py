@@ -1,4 +1,4 @@
-"""The result file, in the format JSON Lines. Each measurement adds a line.
+"""The result file, in JSON Lines format. Each measurement adds a line.
 
 The first line describes the plan, the server and the method. Every other line is a measurement, a note, or the end. The
 file of an interrupted run can be read, and a resumed run appends to it.

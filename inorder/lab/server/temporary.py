@@ -48,7 +48,7 @@ def service_account() -> pwd.struct_passwd | None:
 def run_as(account: pwd.struct_passwd | None) -> tuple[list[str], dict[str, object]]:
     """Arguments that precede those of a command, and options of Popen, to run the command as an account.
 
-    The user is changed by setpriv, because Popen would copy the page tables of this process to change the user.
+    setpriv changes the user, because Popen would copy the page tables of this process to change the user.
     """
     if account is None:
         return [], {}

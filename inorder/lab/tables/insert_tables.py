@@ -33,7 +33,7 @@ FILL = "fill"
 
 MOST_CLIENTS = 90
 
-# The fill inserts this many rows by one statement, which delays an interrupt by about half a second.
+# The fill inserts this many rows with one statement, which delays an interrupt by about half a second.
 FILL_BATCH = 250_000
 
 # Bytes per row, measured with 10 million rows. Pages have the free space that random keys leave. For each type of key:
@@ -61,7 +61,14 @@ def inserts() -> int | None:
 
 
 def fill_workers() -> int:
-    return setting.count("Tables filled at a time.", 1, 1024, asked=False, sessions=True, factory=available_cores)
+    return setting.count(
+        "Number of tables that are filled at the same time.",
+        1,
+        1024,
+        asked=False,
+        sessions=True,
+        factory=available_cores,
+    )
 
 
 def row_bytes(kind: KeyKind) -> tuple[int, int]:
@@ -182,7 +189,7 @@ class InsertTables:
             if kind.in_seconds:
                 # Wait for the next block of time-prefixed keys. A block lasts a second. A block that the previous
                 # measurement has half filled would cause up to 500 images in one of six measurements. These images
-                # would weigh too much, because a measurement takes seconds instead of minutes.
+                # would distort a measurement, which takes seconds instead of minutes.
                 time.sleep(1 - time.time() % 1)
             self.target.checkpoint(connection)
             before, device = self.counted(connection, kind), self.target.device(self.small.tablespace)

@@ -59,7 +59,7 @@ class OwnServer(Target):
 
     @property
     def database(self) -> str:
-        """The connection string, with the search_path of the lab, and parameters to detect a lost network."""
+        """The connection string, with the search_path of the lab, and parameters to detect a lost connection."""
         return with_path(completed(self.dsn), self.path)
 
     def connect(self, **settings: str) -> Connection:

@@ -51,7 +51,7 @@ class Target(ABC):
     """A server. Counters that the server does not show are missing from results. Forbidden actions are skipped.
 
     ``folder``: a folder on this machine for scripts and logs, which is removed afterwards. ``is_superuser``: sessions
-    run as a superuser. ``work_mem``: the memory of a session to sort or hash a million values.
+    run as a superuser. ``work_mem``: enough memory for a session to sort or hash a million values.
     ``marks_checkpoints``: the server reports when a checkpoint ends.
     """
 
@@ -141,7 +141,7 @@ class Target(ABC):
         return folder
 
     def copy_out(self, session: Connection, source: str, file: Path | None) -> int:
-        """COPY a table, or a query in brackets, to a file or to /dev/null. Return the number of rows."""
+        """COPY a table, or a query in parentheses, to a file or to /dev/null. Return the number of rows."""
         with session.cursor() as cursor:
             target = file or Path(os.devnull)
             with cursor.copy(f"COPY {source} TO STDOUT".encode()) as copy, target.open("wb") as written:

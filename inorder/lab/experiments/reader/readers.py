@@ -56,7 +56,7 @@ class Reader(ABC):
 
 
 class Greatest(Reader):
-    """A reader in the usual way, which loses rows: the position is the greatest value of a column."""
+    """A reader of the usual kind, which loses rows: the position is the greatest value of a column."""
 
     def __init__(self, column: str, start: object) -> None:
         self.query = f"SELECT id, {column} FROM {TABLE} WHERE {column} > %s ORDER BY {column}".encode()

@@ -167,7 +167,7 @@ SPEED = (
            value=median("rows_per_second")),
     Figure("vs one table", "Ratio to plain inserts by the same number of sessions in the same round.", ratio,
            value=to(BASELINE, "rows_per_second")),
-    Figure("TPS", "Transactions a second (pgbench).", number(1), terminal=False, value=median("tps")),
+    Figure("TPS", "Transactions per second (pgbench).", number(1), terminal=False, value=median("tps")),
 )  # fmt: skip
 ORDER = (
     *WHERE,
