@@ -153,7 +153,7 @@ def confirmed(question: str, to_stderr: bool = False) -> None:
     except click.Abort:
         if sys.stdin.isatty():
             raise
-        raise InputError("nothing was removed: there is no terminal to ask on; HINT: Use --yes.") from None
+        raise InputError("nothing was removed: there is no terminal for the confirmation; HINT: Use --yes.") from None
     if not agreed:
         raise InorderError("nothing was removed")
 

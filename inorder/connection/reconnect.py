@@ -55,7 +55,7 @@ def forever(
             except psycopg.Error as error:
                 if not (session.connection.closed or may_pass(error)):
                     raise explained(error) from error
-                report(f"{'lost the server, ' if session.connection.closed else ''}trying again: {first_line(error)}")
+                report(f"{'connection lost, ' if session.connection.closed else ''}trying again: {first_line(error)}")
                 session.close()
                 session = reconnected(lambda: Session(dsn, writes), attach)
     finally:

@@ -73,7 +73,7 @@ class Stream:
             raise error
         if result is not None and result.status in TO_BE_SENT:  # libpq would return the same result forever
             self.connection.close()
-            raise psycopg.OperationalError("the server expects rows from the client, which were not requested")
+            raise psycopg.OperationalError("the server unexpectedly waits for rows from the client")
         return result
 
     def begin(self) -> list[bytes | None]:

@@ -17,7 +17,7 @@ def require_unused(server: Installation, dsn: str) -> list[str]:
     except psycopg.Error as error:
         return [f"cannot determine whether a database uses the library: {first_line(error)}; HINT: Give --dsn."]
     if int(version) // 10000 != server.major:
-        reason = f"the server that answers is PostgreSQL {int(version) // 10000}, not {server.major}"
+        reason = f"the server at this address is PostgreSQL {int(version) // 10000}, not {server.major}"
         return [f"cannot determine whether a database uses the library: {reason}; HINT: Give --dsn."]
     users, unknown = list[str](), list[str]()
     for name in names:

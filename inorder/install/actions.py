@@ -150,7 +150,7 @@ def uninstall(target: Target, request: Request) -> None:
         confirmed("Remove inorder?")
     with target.transaction():
         if change.checked(target, installed, request.drop_columns) != losses:
-            raise InputError("the losses have changed since they were confirmed: nothing was removed")
+            raise InputError("the list of losses has changed since the confirmation: nothing was removed")
         change.remove(target, installed)
     print_text(f"removed {installed}")
 

@@ -103,9 +103,7 @@ class Offer:
     def sql_problems(self) -> list[str]:
         problems = []
         if self.is_keyword:
-            problems.append(
-                f"the schema's name, {quoted(self.schema)}, is a keyword of SQL; HINT: choose another --schema"
-            )
+            problems.append(f"the schema name {quoted(self.schema)} is an SQL keyword; HINT: choose another --schema")
         if not self.can_use_plpgsql:
             problems.append(f"role {quoted(self.role)} lacks USAGE on language plpgsql")
         if self.revoked:

@@ -131,7 +131,7 @@ class OutputFile:
             self.check_empty(mark, start is not None, is_same)
             return 0
         if size < mark.size:
-            raise MismatchError(f"it has {size:,} bytes, and {mark.size:,} were delivered")
+            raise MismatchError(f"it has {size:,} bytes, but {mark.size:,} were delivered")
         if mark.size == 0 and not is_same and is_named(self.id()):
             raise MismatchError("it is another file")
         if digest(self.before(mark.size)) != mark.last:

@@ -81,7 +81,7 @@ class ParquetSink(Sink):
         try:
             self.directory.mkdir(exist_ok=True)
         except OSError as error:
-            raise failed(f"cannot make the directory {self.directory}", error) from error
+            raise failed(f"cannot create the directory {self.directory}", error) from error
 
     def resume(self, source: Source, accept: bool) -> None:
         """Check the owner of the files before any position is saved, because the next run continues at the position."""

@@ -43,7 +43,7 @@ def test_a_run_with_follow_continues_after_the_network_was_silent(
                 wait_for(lambda: value(fresh, WAITS))
                 server.cut()
                 server.stop()
-                wait_for(lambda: b"lost the server, trying again" in (tmp_path / "said").read_bytes())
+                wait_for(lambda: b"connection lost, trying again" in (tmp_path / "said").read_bytes())
                 insert(fresh, 1, 2)
                 server.start()
                 server.mend()

@@ -45,7 +45,7 @@ def facts(**changes: object) -> Offer:
         (
             {"is_keyword": True, "schema": "select"},
             C,
-            (SQL, '"select", is a keyword of SQL; HINT: choose another --schema'),
+            (SQL, '"select" is an SQL keyword; HINT: choose another --schema'),
         ),
         ({"is_read_only": True}, None, (SQL, "transactions are read-only here")),
         ({"can_use_plpgsql": False}, C, (SQL, "lacks USAGE on language plpgsql")),
@@ -168,7 +168,9 @@ def test_objects_that_depend_on_the_edition_are_not_removed(owners: Tool, instal
     run(installed, "CREATE VIEW public.v AS SELECT name FROM inorder.feeds")
     assert "view public.v" in owners.uninstall("--yes", code=2)
     run(installed, "DROP VIEW public.v")
-    assert owners.uninstall(code=2).endswith("no terminal to ask on; HINT: Use --yes.\n")  # standard input is empty
+    assert owners.uninstall(code=2).endswith(
+        "no terminal for the confirmation; HINT: Use --yes.\n"
+    )  # standard input is empty
     no = subprocess.run(
         [sys.executable, "-m", "inorder", "uninstall"], check=False, capture_output=True, input=b"n\n",
         env=os.environ | owners.environment,

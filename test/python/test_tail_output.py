@@ -313,7 +313,7 @@ def test_changes_of_the_file_by_other_programs_are_refused(tail: Tail, fresh: Co
         tail, *EVENTS, to="more"
     )
     (tail.folder / "less").write_bytes(content[:-100])
-    assert f"it has {len(content) - 100:,} bytes, and {len(content):,} were delivered" in refused(
+    assert f"it has {len(content) - 100:,} bytes, but {len(content):,} were delivered" in refused(
         tail, *EVENTS, to="less"
     )
     os.link(tail.folder / "out", tail.folder / "link")

@@ -191,7 +191,7 @@ def test_a_pipe_continues_after_a_restart_in_mid_batch(
         assert running.wait(PATIENCE) == 0
         assert running.stderr
         stderr = running.stderr.read().decode()
-    assert stderr.startswith("inorder: lost the server, trying again: ") and stderr.count("\n") == 2
+    assert stderr.startswith("inorder: connection lost, trying again: ") and stderr.count("\n") == 2
     assert stderr.endswith("\ninorder: reconnected\n")
 
 

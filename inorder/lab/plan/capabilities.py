@@ -160,7 +160,7 @@ def without_contrib(plan: P) -> Adapted[P]:
 def require_english(can: Capabilities) -> None:
     if not (can.language in ("", "C", "POSIX") or can.language.startswith(("C.", "en_", "English"))):
         raise InputError(
-            f"lc_messages of the server is {can.language}, and the output of VACUUM can only be read in English; "
+            f"lc_messages of the server is {can.language}, and the output of VACUUM is only understood in English; "
             f"HINT: A superuser can add options='-c lc_messages=C' to --dsn."
         )
 

@@ -80,7 +80,7 @@ class Runner:
     def skip(self, turn: Turn, before: str) -> None:
         for step in range(turn.steps):
             self.progress.step(before + turn.places[min(step, len(turn.places) - 1)].label)
-            self.progress.done("in the file already")
+            self.progress.done("already in the file")
 
     def keep(self, place: Place, number: int, measured: Measured) -> None:
         run = Run(*place.key(number), measured.metrics | {LOAD: os.getloadavg()[0]}, measured.series)

@@ -146,7 +146,7 @@ class Cluster:
         try:
             folder = self.folders_outside.enter_context(claimed_folder(parent))
         except OSError as error:
-            raise failed(f"cannot make a folder in {parent}", error) from error
+            raise failed(f"cannot create a folder in {parent}", error) from error
         inner = folder / "tablespace"
         inner.mkdir(mode=0o700)
         folder.chmod(0o755)
