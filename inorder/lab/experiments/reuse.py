@@ -1,8 +1,8 @@
-"""Growth of an index while rows are inserted and as many rows are deleted, by kind of key.
+"""Growth of an index while equal numbers of rows are inserted and deleted, by kind of key.
 
-In each turn, a tenth of the rows is inserted, as many rows are deleted, and VACUUM frees pages. The age of the deleted
-rows decides which keys can reuse the space: deleting the oldest rows empties whole pages of an ordered index, while
-deleting rows of any age leaves every page half empty.
+In each turn, a tenth of the rows is inserted, the same number is deleted, and VACUUM frees pages. The age of the
+deleted rows decides which keys can reuse the space: deleting the oldest rows empties whole pages of an ordered index,
+while deleting rows of any age leaves every page half empty.
 """
 
 import time
@@ -224,7 +224,7 @@ def size_verdict(step: str, grown: Mapping[str, float], plan: ReusePlan) -> Verd
         f"Does an index keep its size if {DELETED[step]} are deleted?",
         answer,
         f"The sizes at the end, relative to the sizes before, are: {sizes}.",
-        f"The table has {plan.rows:,} rows. In each of {plan.turns} turns a tenth is inserted, and as many rows are "
+        f"The table has {plan.rows:,} rows. In each of {plan.turns} turns a tenth is inserted, and the same number is "
         "deleted.",
         f"Sizes are exact. A ratio of up to {KEPT} counts as unchanged, since a turn inserts rows before it deletes "
         "others.",
@@ -250,8 +250,8 @@ FIGURES = (
            value=middle(per("index_bytes_filled", MB))),
     Figure("end", "Size of the index after the last turn.", number(1, "MB"), bar=True,
            value=middle(per("index_bytes", MB))),
-    Figure("ratio", "Ratio of the size at the end to the size after the fill, with as many rows.", number(2), bar=True,
-           value=middle(GROWTH)),
+    Figure("ratio", "Ratio of the size at the end to the size after the fill, for the same number of rows.", number(2),
+           bar=True, value=middle(GROWTH)),
     Figure("leaf", "Leaf density after the last turn (pgstatindex).", number(0, "%"),
            value=middle("leaf_density")),
     Figure("freed", "Empty pages that VACUUM removed from the index, in all turns.", number(0),

@@ -261,9 +261,9 @@ def to_detect(rounds: int | None) -> str:
     """The text for rounds whose figures vary too much. ``rounds``: None if no number of rounds suffices.
 
     >>> to_detect(None)
-    'To detect a difference of 10 %, use longer measurements, or a machine with less other load.'
+    'To detect a difference of 10 %, use longer measurements, or a less loaded machine.'
     """
-    remedy = f"--rounds {rounds}" if rounds else "longer measurements, or a machine with less other load"
+    remedy = f"--rounds {rounds}" if rounds else "longer measurements, or a less loaded machine"
     return f"To detect a difference of {100 * TO_FIND:.0f} %, use {remedy}."
 
 

@@ -187,7 +187,9 @@ LATENCY = (
         for name, words in STATEMENT_WORDS.items()
     ),
 )  # fmt: skip
-SPEED_CAPTION = "vs one table: relative to plain inserts by as many sessions in the same round, median and interval."
+SPEED_CAPTION = (
+    "vs one table: relative to plain inserts by the same number of sessions in the same round, median and interval."
+)
 ORDER_CAPTION = (
     "misplaced: rows whose rank by id differs from their rank by (xmin, id), within the table of a writer if writers "
     "have separate tables. "
