@@ -92,7 +92,7 @@ ALTER TABLE inorder_internal.feed_state DROP CONSTRAINT feed_state_check, ADD CH
     inorder_internal.is_written_here("position")
     OR inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at));
 
--- Reset the search_path of functions that only the owner can execute, and to which only other functions refer. These
+-- Reset the search_path of functions that only the owner can execute, and that only other functions call. These
 -- functions are called only after become_owner() has set the search_path (state.c). Setting the search_path again in
 -- each function took 10 % of the time of a call. (In the SQL edition callers can execute all functions, with any
 -- search_path. PL/pgSQL resolves the types of variables once per session, at the first call, which may come from a

@@ -1,6 +1,6 @@
--- How the changes of a table are read: the distinct keys in a batch of the log are joined with the table. A copy that
--- applies all changes equals the table, because the row of a key is read after the change of this row was committed.
--- The proof is in docs/feed-proofs.md; test/model/README.md lists the tests of its premises.
+-- The changes of a table are the distinct keys in a batch of its log, joined with the table. A copy that applies all
+-- changes equals the table, because the row of a key is read after the change of this row was committed. The proof is
+-- in docs/feed-proofs.md; test/model/README.md lists the tests of its premises.
 
 -- Lock the table whose changes are read, and return it. Error unless all changes are in the log, and the snapshot of
 -- the calling statement sees the rows and columns of the table.

@@ -1,4 +1,4 @@
--- Functions with which the owner of a table logs the changes of the table.
+-- Functions that start and stop logging the changes of a table, and are called by its owner.
 
 -- Error unless the caller is the owner of a table whose changes can be logged.
 CREATE FUNCTION inorder_internal.check_loggable(caller oid, relation regclass) RETURNS void
@@ -130,7 +130,7 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call exact_count_stop first, for each view.';
     END IF;
     PERFORM inorder_internal.refuse_strange_code(log), inorder_internal.check_log_function(relation, log);
-    -- The log may belong to another table that is still logged, and for which log_name() returns the name of this log.
+    -- The log may belong to another table that is still logged, and whose log_name() is also the name of this log.
     SELECT g.tgrelid INTO logged_table FROM inorder_internal.strange_triggers(relation, log) AS g
     WHERE g.tgname = 'zz_inorder_changes_insert' AND inorder_internal.log_name(g.tgrelid) = log::text;
     IF logged_table IS NOT NULL THEN
@@ -175,8 +175,8 @@ BEGIN ATOMIC
       AND a.grantee <> c.relowner;
 END;
 
--- The statements that create all triggers again, and drop the triggers with which other tables write into the log,
--- for example a former partition, or a table that formerly had the name of this table.
+-- The statements that create all triggers again, and drop the triggers of other tables that write into the log, for
+-- example a former partition, or a table that formerly had the name of this table.
 CREATE FUNCTION inorder_internal.trigger_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC

@@ -152,14 +152,14 @@ BEGIN
     RETURN batch;
 END $$;
 
--- True if a worker asks for its batch again within the lease with which the last try began. Such a request is not
+-- True if a worker asks for its batch again before the first lease of the current try has expired. This request is not
 -- counted as another try. Otherwise two processes with one name, which take the batch from each other, would use up all
 -- tries. A worker that crashes each time it gets the batch uses up one try per lease.
 CREATE FUNCTION inorder_internal.is_in_try(b inorder_internal.worker_batch, worker text) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).worker = worker AND (b).tried > clock_timestamp(), false);
 
--- A batch with the new token and the new lease with which it is given to a worker.
+-- A batch as it is given to a worker, with a new token and a new lease.
 CREATE FUNCTION inorder_internal.given(
     b inorder_internal.worker_batch, worker text, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch

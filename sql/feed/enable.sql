@@ -1,4 +1,4 @@
--- Functions with which the owner of a table makes the table readable (feed_enable), or reverts this (feed_disable).
+-- Functions that make a table readable (feed_enable), or revert this (feed_disable), and are called by its owner.
 --
 -- DDL statements run with the privileges of the caller. The result is checked afterwards, by the OIDs of the table and
 -- of the guard's function.
@@ -159,8 +159,8 @@ DECLARE
     described record;
     base bigint;
 BEGIN
-    -- The lock waits for all transactions that use the table, because such a transaction could still write rows with
-    -- the old base.
+    -- The lock waits for all transactions that use the table, because each of them could still write rows with the old
+    -- base.
     PERFORM inorder_internal.lock_owned(caller, relation, 'ACCESS EXCLUSIVE');
     SELECT * INTO described FROM inorder_internal.describe_restored(relation, coalesce(beyond, 0));
     t := described.t;

@@ -184,7 +184,7 @@ RETURN format('
             END IF;
         END IF;'::text, (s).deltas, concat((s).folding, '()'));
 
--- The name of the setting by which a transaction records that an UPDATE may move rows to another partition. Tables of
+-- The name of the setting in which a transaction records that an UPDATE may move rows to another partition. Tables of
 -- the same name in two schemas have different settings.
 CREATE FUNCTION inorder_internal.moving_setting() RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -278,7 +278,7 @@ RETURN (SELECT string_agg(format(' AND NOT EXISTS (SELECT FROM %s AS d WHERE d.p
         CROSS JOIN inorder_internal.added_rows(s, 'd.proof'::text, 'f.%s'::text) WITH ORDINALITY AS k(query, place)
         WHERE c.oid = (s).relation AND c.relkind = 'p' AND k.place < 3);
 
--- The columns of deltas into which the triggers write, with the privileges of any role that writes into the table.
+-- The columns of deltas that the triggers write, with the privileges of any role that writes into the table.
 CREATE FUNCTION inorder_internal.delta_columns(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(inorder_internal.group_list((s).columns, 'g%s, '), 'n'::text,

@@ -10,7 +10,7 @@
 --
 -- find_next_batch() first tries the indexes (next.c), then calls find_batch(). find_batch() is STABLE, and the
 -- functions that it calls see the snapshot of the statement that calls find_batch(). The set of transactions that have
--- ended, the proofs of the table, and the rows by which a batch is limited therefore belong to one snapshot.
+-- ended, the proofs of the table, and the rows that limit a batch therefore belong to one snapshot.
 
 -- Error if whole transactions are requested together with the order of a column.
 CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text) RETURNS void

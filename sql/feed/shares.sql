@@ -48,9 +48,9 @@ RETURN format(CASE (k).kind
 
 -- Distribution
 
--- A batch in the form in which it is stored for a share. In this form a whole set is read by number. If the set were
--- read by the index of the order column, the range would have no upper bound. A read of a share that was held back for
--- a long time would then walk over all rows that were inserted in the meantime.
+-- A batch as it is stored for a share: a whole set is read by number. If the set were read with the index of the order
+-- column, the range would have no upper bound. A read of a share that was held back for a long time would then walk
+-- over all rows that were inserted in the meantime.
 CREATE FUNCTION inorder_internal.by_number(b @extschema@.feed_batch) RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

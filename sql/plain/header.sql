@@ -1,4 +1,4 @@
--- inorder @version@, the SQL edition: for servers on which no C extension can be installed.
+-- inorder @version@, the SQL edition: for servers that do not allow users to install a C extension.
 --
 -- Any role with CREATE on the database can run this file, with psql -v ON_ERROR_STOP=1 -f this-file or a migration
 -- tool. The file is one statement, which is executed as a whole or not at all. docs/hosted.md lists the functions that

@@ -32,7 +32,7 @@ END $$;
 
 ---- probe_rows: plpgsql keys
 DECLARE
-    -- The rest of a set, or of a transaction, is searched later by value or key, because a search by number would read
+    -- The rest of a set, or of a transaction, is looked up later by value or key, because a lookup by number would read
     -- again all rows that were read before.
     has_rows boolean := (b.ordering).from_value IS NOT NULL;
     is_old boolean := inorder_internal.has_old(t, b.transactions);

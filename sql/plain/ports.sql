@@ -1,6 +1,6 @@
 -- Bodies for the functions of sql/ports/ports.sql that are written in C in the extension. In this edition only queries
 -- can use an index. These functions also replace table_proof.c and files.c: the proof of a table is read from the
--- catalog, in the snapshot in which rows are searched, under locks on the table and all of its partitions. The proof
+-- catalog, in the snapshot that is used to look for rows, under locks on the table and all of its partitions. The proof
 -- is not kept: each read makes the proof again.
 
 -- The body of guarded(), for statements into which it is inlined.

@@ -124,7 +124,7 @@ RETURN isempty((p).transactions * (b).transactions)
 
 -- PUBLIC may call the two functions below. The functions are in PL/pgSQL, which requires USAGE on each schema that a
 -- body names. The bodies therefore name no schema other than pg_catalog. The functions are not immutable, because the
--- planner would evaluate a call of an immutable function before the condition under which its error is raised.
+-- planner would evaluate a call of an immutable function even if the condition for the call is false.
 --
 -- Raise the error about a batch that does not follow a position. The sets of transactions are passed as text for the
 -- message.

@@ -13,8 +13,8 @@ BEGIN
                  JOIN pg_class AS c ON c.oid = t AND c.relkind = 'r' ORDER BY c.oid);
 END $$;
 
--- The indexes by which the rows of a table are found, one for each table that holds rows; error if such a table has no
--- index.
+-- The indexes that find the rows of a table by number, one for each table that holds rows; error if one of these tables
+-- has no index.
 CREATE FUNCTION inorder_internal.prove_indexes(t inorder_internal.feed_table) RETURNS oid[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -63,8 +63,7 @@ BEGIN
 END $$;
 
 -- The index that finds the rows of a table without partitions, if the table meets all requirements of prove_table()
--- except the order. Otherwise null: prove_table() then reports the fault, or finds that the table is readable
--- nevertheless.
+-- except the order. Otherwise null: prove_table() then reports the fault, or finds that the table is readable.
 CREATE FUNCTION inorder_internal.find_valid_index(t inorder_internal.feed_table, caller oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
     SET plan_cache_mode = force_generic_plan AS $$

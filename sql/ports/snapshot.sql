@@ -24,9 +24,9 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 CREATE FUNCTION inorder_internal.ended_everywhere(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
--- The number of the next transaction to which an id will be assigned. The function does not assign the id. The number
--- may grow within a statement. The function is nevertheless STABLE, because SQL functions that call a volatile function
--- cannot be inlined. No caller compares two results of the function.
+-- The number that the next transaction will get. The function does not assign it, and a later call in the same
+-- statement may return a higher number. The function is nevertheless STABLE, because SQL functions that call a volatile
+-- function cannot be inlined. No caller compares two results of the function.
 CREATE FUNCTION inorder_internal.next_transaction(base bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 

@@ -143,11 +143,11 @@ CREATE TABLE inorder_internal.worker_batch (
         CHECK (((batch).transactions <@ '{[0,281474976710656)}') IS TRUE AND NOT isempty((batch).transactions)),
     -- Worker to which the batch was given; null if no worker has the batch
     worker text CHECK (char_length(worker) BETWEEN 1 AND 200),
-    -- Number with which that worker finishes the batch; changes whenever the batch is given to a worker
+    -- Number that the worker must pass to finish the batch; changes whenever the batch is given to a worker
     token bigint,
     taken xid8,  -- transaction that gave the batch to that worker
     tries int NOT NULL DEFAULT 0 CHECK (tries >= 0),  -- number of tries: see given()
-    tried timestamptz,  -- end of the lease with which the last try began
+    tried timestamptz,  -- end of the first lease of the last try
     max_tries int CHECK (max_tries > 0),  -- number of tries after which the batch is dead; null for no limit
     -- Time from which the batch may be given to another worker or, if no worker has it, to any worker; -infinity means
     -- immediately. The current time is not stored, because after the clock was set back, a later batch would be

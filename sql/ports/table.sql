@@ -198,7 +198,7 @@ LANGUAGE sql STABLE
 -- The operator class must be one of the server's own, which have OIDs below 16384. The method 403 is btree.
 BEGIN ATOMIC
     -- EXISTS would make the planner hash all indexes of the database. The operator classes do not depend on the table,
-    -- and are looked up once for all partitions, by their names, for which the catalog has an index.
+    -- and are looked up once for all partitions. They are looked up by name, because the catalog has an index on names.
     SELECT (SELECT i.indexrelid FROM pg_index AS i
             WHERE i.indrelid = relation AND i.indisvalid AND i.indkey[0] = attnum
               AND CASE WHEN i.indpred IS NOT DISTINCT FROM NULL THEN true
@@ -704,7 +704,7 @@ BEGIN
           HINT = format('The owner must call feed_enable(%L).', t.relation);
 END $$;
 
--- Error unless the columns by which rows are read are unchanged. The guard does not check a generated number, because
+-- Error unless the columns that readers depend on are unchanged. The guard does not check a generated number, because
 -- no statement can supply it. The number depends only on the expression in each table that holds rows.
 CREATE FUNCTION inorder_internal.prove_columns(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -7,10 +7,10 @@
  * of each role that changes the logged table.  The trigger cannot write into a
  * foreign table, which would require a plan.
  *
- * The partitions to which rows are routed are in the partition directory.
- * Examining a thousand partitions for every statement would cost more than the
- * statement.  The session therefore keeps the result of the check until the
- * server invalidates the log or a partition (ports/table_proof.c).
+ * Rows are routed to the partitions in the partition directory.  Examining a
+ * thousand partitions for every statement would cost more than the statement.
+ * The session therefore keeps the result of the check until the server
+ * invalidates the log or a partition (ports/table_proof.c).
  */
 #include "postgres.h"
 

@@ -19,7 +19,7 @@
 #include "feed/apply.h"
 #include "ports/query.h"
 
-/* A query and the queries that contain it, in which the names of WITH queries are looked up */
+/* A query and its outer queries; the names of WITH queries are looked up in all of them */
 typedef struct Level
 {
 	Query	   *query;

@@ -439,7 +439,7 @@ may_have_moved(TriggerData *data)
 /*
  * Fold the deltas in one out of 2,000 transactions.  The fold runs as the owner of the table, under the same
  * restrictions as index expressions in ANALYZE.  A fold takes about as long as 80 statements that each insert one row.
- * With one fold in 1,000 transactions, folds took 8 % of the time of such statements.
+ * With one fold in 1,000 transactions, folds took 8 % of the time of these statements.
  */
 static void
 fold_seldom(Relation table, Oid deltas)

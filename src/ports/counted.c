@@ -2,9 +2,9 @@
  * counted.c
  *	  Exact counts that are kept for the session, so that later counts only add the new rows.
  *
- * A count is the number of rows of some transactions.  The count is valid in each snapshot in which all of these
- * transactions have ended, if the table is unchanged (next.c).  The file of the table must also be unchanged, because
- * the guard does not refuse TRUNCATE of a partition that was created after the guard, and TRUNCATE creates a new file.
+ * A count is the number of rows of some transactions.  The count is valid in each snapshot that sees all of these
+ * transactions as ended, if the table is unchanged (next.c).  The file of the table must also be unchanged, because the
+ * guard does not refuse TRUNCATE of a partition that was created after the guard, and TRUNCATE creates a new file.
  */
 #include "postgres.h"
 

@@ -387,7 +387,7 @@ state_to_move(const Feed *feed)
 }
 
 /*
- * The position of a feed after a batch that find_next_batch() has found.  Such a batch does not begin inside a
+ * The position of a feed after a batch that find_next_batch() has found.  This batch does not begin inside a
  * transaction, and is not ordered by a column.  For other batches see advance() in SQL.
  */
 static Row

@@ -73,8 +73,8 @@ static const Setting planning[] = {
 };
 
 /*
- * Settings for text from which any session can read the same value; a batch stores the key of its last row as such
- * text
+ * Settings for converting values to text that any session reads as the same value; a batch stores the key of its last
+ * row as text
  */
 static const Setting reading[] = {
 	{"search_path", "pg_catalog, pg_temp"},

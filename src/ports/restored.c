@@ -57,16 +57,17 @@ is_written_here(PG_FUNCTION_ARGS)
 
 /*
  * A table that passed the check.  If the state of the table was written in this
- * transaction, or does not exist yet, a rollback may change the result of the check.
- * In both cases the result is kept only until the transaction or savepoint ends.
+ * transaction, or does not exist yet, a rollback may change the result of the
+ * check.  In both cases the result is valid only until the transaction or
+ * savepoint ends.
  */
 typedef struct CheckedTable
 {
 	Oid			table;
 	Oid			guard;			/* the trigger that was checked; other roles may have created other triggers */
-	/* transaction in which the result is kept; 0 for all transactions */
+	/* transaction in which the result is valid; 0 for all transactions */
 	uint64		transaction;
-	SubTransactionId savepoint; /* subtransaction in which the result is kept */
+	SubTransactionId savepoint; /* subtransaction in which the result is valid */
 } CheckedTable;
 
 static HTAB *checked_tables = NULL;
@@ -146,7 +147,7 @@ read_state(Relation state, Oid index, Oid table)
 
 /*
  * Find out from the state of a table where the state was written.  The caller is a trigger of the extension on a locked
- * table.  The extension can therefore not be dropped meanwhile.
+ * table.  The extension therefore cannot be dropped meanwhile.
  */
 static Verdict
 verdict_of(Oid table)

@@ -260,7 +260,7 @@ state_owner(Oid *schema)
 }
 
 /*
- * Settings that determine to which objects names refer, how names are written
+ * Settings that determine which objects names refer to, how names are written
  * (a position stores names as text), and how the internal functions are
  * compiled and executed.
  */

@@ -69,7 +69,7 @@ typedef struct TableProof
 	Oid		   *lock_order;
 	int			leaf_count;
 	Leaf	   *leaves;
-	Value		members;		/* feed_member[]: the tables in the form in which a position stores them */
+	Value		members;		/* feed_member[]: the tables as a position stores them */
 	/* the next transaction id when the proof was made; the proof includes only changes by older transactions */
 	TransactionId next_id;
 	AttrNumber	order_column;	/* column that was proved to order the rows; 0 if there is none */

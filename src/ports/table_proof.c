@@ -293,7 +293,7 @@ check_table(const Table *table)
 	(void) call_under(GetTransactionSnapshot, "check_table", 2, (Value[]) {table->description, reader_value(table)});
 }
 
-/* The partitions of a table in the form in which a position stores them */
+/* The partitions of a table as a position stores them */
 static Value
 members_under(Snapshot (*take_snapshot) (void), const Table *table)
 {

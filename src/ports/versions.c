@@ -1,7 +1,6 @@
 /*
  * versions.c
- *	  The version of the guard of a table, and a table in the form in which a
- *	  position stores it.
+ *	  The version of the guard of a table, and a table as a position stores it.
  *
  * If a trigger is disabled and enabled again, or if an expression is changed and
  * restored, the only trace is a new version of a catalog row.
