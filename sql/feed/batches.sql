@@ -36,9 +36,9 @@ END $$;
 
 -- Give unfinished batches to workers
 
--- True if the batch was given to a worker in this transaction. Repeated calls in one transaction return this batch.
--- The worker may also have another batch, which the first call skipped because a session was finishing that other
--- batch, or extending its lease.
+-- True if the batch was given to a worker in this transaction. Repeated calls in one transaction return this batch. The
+-- worker may also have another batch, which the first call skipped because a session was finishing that other batch, or
+-- extending its lease.
 CREATE FUNCTION inorder_internal.is_given_now(b inorder_internal.worker_batch) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).taken = pg_current_xact_id_if_assigned(), false);

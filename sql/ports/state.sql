@@ -150,8 +150,8 @@ CREATE TABLE inorder_internal.worker_batch (
     tried timestamptz,  -- end of the first lease of the last try
     max_tries int CHECK (max_tries > 0),  -- number of tries after which the batch is dead; null for no limit
     -- Time from which the batch may be given to another worker or, if no worker has it, to any worker; -infinity means
-    -- immediately. The current time is not stored, because after the clock was set back, a later batch would be
-    -- given out before this batch.
+    -- immediately. The current time is not stored, because after the clock was set back, a later batch would be given
+    -- out before this batch.
     lease_end timestamptz NOT NULL,
     reason text CHECK (char_length(reason) <= 2000),  -- reason given to the last feed_fail_batch()
     failed timestamptz,  -- time of the last feed_fail_batch()

@@ -194,9 +194,9 @@ typedef struct V7State
  *
  * A key that consists of the clock and random bits would not always be greater.  Several calls may share a tick (six
  * calls, at 25 million calls a second), and the clock may step back.  If the tick is not newer than the tick of the
- * last key, the last bits are therefore increased by a random step.  Version 7 has 62 such bits, and a step is at
- * most 2^48, so that the bits overflow after 2^14 steps at the earliest.  When they overflow, the tick is increased by
- * one, that is, by 244 ns.
+ * last key, the last bits are therefore increased by a random step.  Version 7 has 62 such bits, and a step is at most
+ * 2^48, so that the bits overflow after 2^14 steps at the earliest.  When they overflow, the tick is increased by one,
+ * that is, by 244 ns.
  */
 #define V7_TAIL_BITS 62
 #define V7_STEPS_BITS 14

@@ -66,9 +66,9 @@ body_of(FunctionCallInfo public_call, Oid schema)
 }
 
 /*
- * Make a set-returning function use materialize mode.  Returns the modes that were
- * allowed before.  In value-per-call mode, later rows would be computed with the
- * privileges of the caller.
+ * Make a set-returning function use materialize mode.  Returns the modes that
+ * were allowed before.  In value-per-call mode, later rows would be computed
+ * with the privileges of the caller.
  */
 static int
 allow_materialize_only(ReturnSetInfo *set)

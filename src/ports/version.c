@@ -2,12 +2,10 @@
  * version.c
  *	  Check that this library and the SQL of the extension are compatible.
  *
- * The library and the SQL are replaced at different times.  A package may install a new
- * library, which each new session loads, days before somebody runs ALTER EXTENSION
- * UPDATE; after pg_upgrade, the new library is used with the old SQL.  After an
- * update of the SQL, a session keeps the library that it has loaded.  A library
- * therefore supports the SQL of all earlier releases: a new library never removes a
- * function, and never changes the arguments of a function.
+ * The library and the SQL are replaced at different times.  A package may install a new library, which each new session
+ * loads, days before somebody runs ALTER EXTENSION UPDATE; after pg_upgrade, the new library is used with the old SQL.
+ * After an update of the SQL, a session keeps the library that it has loaded.  A library therefore supports the SQL of
+ * all earlier releases: a new library never removes a function, and never changes the arguments of a function.
  *
  * The state that the library reads, and the internal functions that it calls, are an interface with numbered versions.
  * The labels of the type interface_version are the versions that the SQL supports; the library requires one of these

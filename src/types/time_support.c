@@ -21,9 +21,9 @@
  *
  * A uuid may have a version that contains no time.  The functions of the operators refuse such a key.  The rewritten
  * form calls uuid_v7_checked(id, t) in addition to the bounds.  This check has a higher cost than the comparisons with
- * the bounds, and needs the same columns.  Every kind of scan and join therefore evaluates the check last, and only
- * for rows that satisfy the comparisons.  A key without a time that does not satisfy the comparisons causes no error.
- * If the default of a column generates keys without a time, the comparison is therefore always refused.
+ * the bounds, and needs the same columns.  Every kind of scan and join therefore evaluates the check last, and only for
+ * rows that satisfy the comparisons.  If a key without a time does not satisfy the comparisons, there is no error.  If
+ * the default of a column generates keys without a time, the comparison is therefore always refused.
  */
 #include "postgres.h"
 
