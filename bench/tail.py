@@ -219,7 +219,7 @@ def timed_command(command: Sequence[str], environment: Mapping[str, str], output
     ) as process:  # fmt: skip
         try:
             assert process.stderr
-            message = process.stderr.read()  # until the program exits, because no other process has this pipe
+            message = process.stderr.read()  # returns when the program exits: only the program has this pipe
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         except BaseException:

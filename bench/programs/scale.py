@@ -27,7 +27,7 @@ TRANSACTION = 100_000  # rows per transaction while the table is filled
 CALLS = 15
 
 COMPUTED = "1M", "10M", "100M", "1G", "10G"
-UUID = 16  # size of a uuid key in bytes
+UUID = 16  # bytes per key
 TALL_ROWS, USUAL_ROWS = 3_000_000, 400_000
 
 READ = "SELECT count(*) FROM feed_read('f', null::events, {})"
