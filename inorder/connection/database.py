@@ -233,7 +233,7 @@ def identifier(*names: str) -> str:
 
 
 def execute(connection: Connection, *statements: str) -> None:
-    """Execute statements one by one, by the extended protocol, which refuses an injected second statement."""
+    """Execute statements one by one, with the extended protocol, which refuses an injected second statement."""
     for statement in statements:
         connection.execute(statement.encode(), binary=True)
 

@@ -84,8 +84,8 @@ def lack(role: str, schema: str, has_usage: bool, is_admitted: bool) -> str:
 class Session:
     """A connection to a database that has the extension, in any schema.
 
-    All statements run in transactions whose isolation does not depend on defaults: READ COMMITTED, with a new snapshot
-    for each statement. Settings are local to the transaction, because of poolers.
+    All statements run in transactions whose isolation does not depend on defaults: REPEATABLE READ in asked(), and
+    otherwise READ COMMITTED. Settings are local to the transaction, because of poolers.
     """
 
     settings: tuple[LiteralString, ...] = ()  # statements that take no snapshot, run in each transaction

@@ -58,7 +58,7 @@ class ShardsCounter(Counter):
         """The sum over all shards.
 
         The sum is computed again if a shard was moved meanwhile, because that shard could be counted twice. For a fold,
-        the rows that were added before a shard was moved are part of the sum.
+        the rows that earlier attempts have added to the counts of the other shards are part of the sum.
         """
         counts: dict[str, int] = {}
         for _ in attempts(TRIES):
