@@ -145,7 +145,7 @@ FIGURES = (
     Figure("to the fewest", "Ratio to the speed of the fewest workers in the same round.", to_base, "ratio",
            value=to_fewest),
     Figure("target", "Target for the ratio to one worker; missing it is not an error.", value=target_of),
-    Figure("ms", "Milliseconds of one worker for a row, including the call.", number(3), "row_ms",
+    Figure("ms", "Milliseconds that one worker takes for a row, including processing.", number(3), "row_ms",
            value=median(row_ms)),
     Figure("least", "Rows of the worker with the fewest rows, relative to an equal share.", number(2), "least_share",
            value=median("least_share")),
@@ -153,14 +153,14 @@ FIGURES = (
 
 
 def sections(result: Result, plan: WorkersPlan) -> Sequence[Section]:
-    title = f"{plan.rows:,} rows in batches of {plan.batch_rows:,}, with a call of {plan.call_us:,} µs for each row"
+    title = f"{plan.rows:,} rows in batches of {plan.batch_rows:,}, and {plan.call_us:,} µs to process each row"
     return [
         table(
             "workers",
             title,
             FIGURES,
             [Row(result, WORK, kind_of(count)) for count in plan.workers if result.select(WORK, kind_of(count))],
-            "For each batch, a worker runs feed_take_batch and feed_batch_rows, makes the calls, and runs "
+            "For each batch, a worker runs feed_take_batch and feed_batch_rows, processes the rows, and runs "
             "feed_finish_batch. Each statement is a transaction.",
         )
     ]
@@ -169,5 +169,5 @@ def sections(result: Result, plan: WorkersPlan) -> Sequence[Section]:
 def verdicts(result: Result, plan: WorkersPlan, question: str) -> Sequence[Verdict]:
     least, most = min(plan.workers), max(plan.workers)
     ratios = ratios_of(result, WORK, kind_of(least), kind_of(most), speed_of)
-    holds = f"Each row needs a call of {plan.call_us:,} µs; a batch has {plan.batch_rows:,} rows."
+    holds = f"Processing a row takes {plan.call_us:,} µs; a batch has {plan.batch_rows:,} rows."
     return costs(question, [Compared("speed", plural(most, "worker"), ratios, speed=True)], holds)

@@ -301,14 +301,14 @@ def table_of(samples: Samples) -> list[str]:
     sides = samples["polls"]
     return [
         *headed("`inorder prepare`", "rows", "time", "time of the index", "size of the index",
-                "longest wait for a lock", "longest INSERT before", "longest INSERT meanwhile"),
+                "longest wait for a lock", "longest INSERT before", "longest INSERT during prepare"),
         *(row(LABELS[name], *shown_steps(samples["rows"], name, prepared))
           for name, prepared in samples["prepare"].items()),
-        *headed("first pass, pieces of 10,000", "pieces", "first 50", "in the middle", "last 50",
+        *headed("first pass: CPU time per 10,000 rows", "pieces", "first 50", "middle 50", "last 50",
                 "last relative to first"),
         *(row(LABELS[name], *shown_pieces(reads)) for name, reads in samples["pieces"].items()),
-        *headed("a poll a second, CPU of 10,000 rows", "first minute", "last minute", "last relative to first",
-                "rows of a poll"),
+        *headed("polls, one per second: CPU time per 10,000 rows", "first minute", "last minute",
+                "last relative to first", "rows per poll"),
         *(row(label, *shown_polls(sides[name])) for name, label in STREAMS.items()),
         *(row(f"{STREAMS[name]}: ratio to the third row", *shown_ratios(sides[name], sides["ordered"]))
           for name in ("random", "switched")),

@@ -44,7 +44,7 @@ RUNS = {
     "pieces": ("--rows 10k --piece-rows 5k --rounds 1 --forms uuid,ordered",
                "10,000 rows of one transaction, in 2 pieces of 5,000"),
     "tail": ("--rows 2k --batch-rows 1k --rounds 1", "2,000 rows of 60 bytes into a file, as CSV"),
-    "workers": ("--rows 40 --workers 1,2 --rounds 1", "40 rows in batches of 20, a call of 1,000 µs"),
+    "workers": ("--rows 40 --workers 1,2 --rounds 1", "40 rows in batches of 20, 1,000 µs to process"),
 }  # fmt: skip
 
 
