@@ -27,8 +27,8 @@ from study_pages import table, with_parts
 PAGE, KEPT = RESULTS / "queues-18.md", RESULTS / "queues-18.json.gz"
 CURVES = {
     "completion_rate": ("Jobs completed", "jobs a second"),
-    "claim_p50_ms": ("Until a worker has the job, median", "ms"),
-    "claim_p99_ms": ("Until a worker has the job, 99th percentile", "ms"),
+    "claim_p50_ms": ("Time until a worker takes the job, median", "ms"),
+    "claim_p99_ms": ("Time until a worker takes the job, 99th percentile", "ms"),
     "end_to_end_p50_ms": ("End to end, median", "ms"),
     "end_to_end_p99_ms": ("End to end, 99th percentile", "ms"),
     "queue_depth": ("Jobs waiting", "jobs"),

@@ -202,8 +202,8 @@ P3 = (
           "time-prefixed keys with blocks of a minute", "0.20", "p3",
           to("insert", "random_unique", "time60_unique", "tps", P3_LARGE), below(0.20)),
     Claim("P3",
-          "Large table: 64 blocks of 256 values, each block reused many times and spread over more pages than it has "
-          "values: TPS relative to random keys", "3", "p3-blocks",
+          "Large table, 64 blocks of 256 values (each block is reused many times, and occupies more pages than it has "
+          "values): TPS relative to random keys", "3", "p3-blocks",
           to("insert", "sequence256_64_unique", "random_unique", "tps", P3_LARGE), above(3)),
     Claim("P3", "Large table, 64 blocks of 256 values: TPS relative to time-prefixed keys", "0.50", "p3-blocks",
           to("insert", "sequence256_64_unique", "time60_unique", "tps", P3_LARGE), below(0.50)),
@@ -324,43 +324,44 @@ P5 = (
           none, counted=True, as_there=True),
     Claim("P5", "A lock keeps ids in order: number of rows out of order", "0", "writers",
           total("together", "lock_cached", "misplaced"), none, counted=True, as_there=True),
-    Claim("P5", "CACHE 1000, one session, 600 rows a statement: rows a second relative to CACHE 1",
+    Claim("P5", "CACHE 1000, one session, 600 rows per statement: rows per second relative to CACHE 1",
           "1.16, computed", "writers",
           to("alone", "cached", "plain", "rows_per_second", 600), above(1.16)),
-    Claim("P5", "CACHE 1000, one session, 600 rows a statement: WAL records per row relative to CACHE 1",
+    Claim("P5", "CACHE 1000, one session, 600 rows per statement: WAL records per row relative to CACHE 1",
           "–", "writers",
           to("alone", "cached", "plain", RECORDS, 600), below(1), counted=True),
-    Claim("P5", "CACHE 1000, one session, one row a statement: rows a second relative to CACHE 1", "1",
+    Claim("P5", "CACHE 1000, one session, one row per statement: rows per second relative to CACHE 1", "1",
           "one-session",
           to("alone", "cached", "plain", "rows_per_second", 1), near),
-    Claim("P5", "16 sessions with a lock, one row a statement: rows a second relative to one session without a lock",
-          "0.36, computed",
+    Claim("P5", "16 sessions with a lock, one row per statement: rows per second relative to one session without a "
+          "lock", "0.36, computed",
           "writers",
           to("together", "lock_cached", "plain", "rows_per_second", 1, "alone"), below(0.36)),
-    Claim("P5", "16 sessions with a lock, 600 rows a statement: rows a second relative to one session with CACHE "
+    Claim("P5", "16 sessions with a lock, 600 rows per statement: rows per second relative to one session with CACHE "
           "1000", "0.90, computed",
           "writers",
           to("together", "lock_cached", "cached", "rows_per_second", 600, "alone"), below(0.90)),
-    Claim("P5", "16 sessions with a lock, one row a statement: percent of the time of a transaction that is spent "
+    Claim("P5", "16 sessions with a lock, one row per statement: percent of the time of a transaction that is spent "
           "waiting for the lock", "94, computed",
           "writers",
           middle("together", "lock_cached", per("lock_ms", "latency_ms", 100), 1), at_least(80)),
-    Claim("P5", "Routing into 16 partitions, one row a statement, is slower by a trigger than by the application: rows "
-          "a second with the trigger relative to the application",
+    Claim("P5", "With 16 partitions and one row per statement, routing by a trigger is slower than routing by the "
+          "application: rows per second with the trigger relative to the application",
           "application preferred",
           "writers",
           to("together", "partition_trigger", "partition_application", "rows_per_second", 1), below(1)),
-    Claim("P5", "Routing into 16 partitions, 600 rows a statement, is slower by a trigger than by the application: "
-          "rows a second with the trigger relative to the application", "application preferred", "writers",
+    Claim("P5", "With 16 partitions and 600 rows per statement, routing by a trigger is slower than routing by the "
+          "application: rows per second with the trigger relative to the application",
+          "application preferred", "writers",
           to("together", "partition_trigger", "partition_application", "rows_per_second", 600), below(1)),
-    Claim("P5", "The trigger slows down with more tables, one session, one row a statement: rows a second with 512 "
-          "tables relative to 2 tables",
+    Claim("P5", "Routing by a trigger becomes slower with more tables (one session, one row per statement): rows per "
+          "second with 512 tables relative to 2 tables",
           "slower", "trigger", many_tables("partition_trigger", 1), below(1), as_there=True),
-    Claim("P5", "The trigger slows down with more tables, one session, 600 rows a statement: rows a second with 512 "
-          "tables relative to 2 tables",
+    Claim("P5", "Routing by a trigger becomes slower with more tables (one session, 600 rows per statement): rows per "
+          "second with 512 tables relative to 2 tables",
           "slower", "trigger", many_tables("partition_trigger", 600), below(1), as_there=True),
-    Claim("P5", "One session, 2 tables, 600 rows a statement: rows a second by trigger relative to routing by the "
-          "application",
+    Claim("P5", "One session, 2 tables, 600 rows per statement: rows per second with routing by a trigger relative to "
+          "routing by the application",
           "application preferred", "one-session",
           to("tables@2", "partition_trigger", "partition_application", "rows_per_second", 600), below(1)),
     Claim("P5", "Counting incrementally: time of exact_count relative to count(*)", "–", "feed",

@@ -118,7 +118,7 @@ def folded(title: str, *parts: str) -> Iterator[str]:
 
 def claims_part(study: str, results: Results) -> Iterator[str]:
     heads = ["claim", "published", *PLACES.values(), "answer", "run"]
-    for has_figure, title in ((True, "Claims of the study"), (False, "Measured here, without a figure of the study")):
+    for has_figure, title in ((True, "Claims of the study"), (False, "Measured here; the study has no figure")):
         claims = [claim for claim in CLAIMS if claim.study == study and claim.has_figure == has_figure]
         rows = [claim_row(claim, results) for claim in claims]
         if rows:
@@ -220,7 +220,8 @@ def figures_part(study: str, results: Results) -> Iterator[str]:
         links = [run_link(run) for run in runs]
         yield from folded(
             f"Published figures, and figures of <code>inorder lab run {experiment}</code>",
-            table(["table", "figure", "rows", "published", "as", "detail", *links], rows), "\n".join(notes),
+            table(["table", "figure", "rows", "published", "printed or computed", "detail", *links], rows),
+            "\n".join(notes),
         )  # fmt: skip
 
 
@@ -248,7 +249,7 @@ def parts_part(study: str) -> Iterator[str]:
     yield from folded(
         "Which command reproduces what?",
         "`bulk --full` is short for `inorder lab run bulk --full`.",
-        table(["part", "description", "command, or reason why not", "table of the report"], PARTS[study]),
+        table(["part", "description", "command, or why there is none", "table of the report"], PARTS[study]),
     )
 
 
