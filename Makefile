@@ -146,7 +146,7 @@ ISOLATION = \
 ISOLATION_OPTS = --inputdir=$(HERE)test
 
 # An out-of-tree build needs directories for the objects. If they were targets, make would find the directories of the
-# sources through VPATH, and create no others.
+# sources through VPATH, and would not create them here.
 $(shell mkdir -p $(sort $(dir $(OBJS))))
 EXTRA_CLEAN = $(OBJS:.o=.bc) output_regress inorder-sql--*$(EXTVERSION).sql
 

@@ -15,12 +15,12 @@ SOURCES = ("Makefile", "inorder.control", "src/**/*.[ch]", "sql/**/*.sql")
 
 
 class Hook(BuildHookInterface):
-    """Called before and after a build. An editable installation uses the sources next to it, and makes the files."""
+    """Runs before and after a build. An editable installation uses the sources next to it, and generates the files."""
 
     made: TemporaryDirectory[str] | None = None
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Make the files, and name all that are added, with their places in the wheel."""
+        """Generate the files, and list every file that is added, with its place in the wheel."""
         if version != "standard":
             return
         root, self.made = Path(self.root), TemporaryDirectory()
@@ -31,6 +31,6 @@ class Hook(BuildHookInterface):
         build_data["force_include"] |= {str(path): f"inorder/install/sql/{path.name}" for path in finished}
 
     def finalize(self, *_: object) -> None:
-        """Remove the files that were made."""
+        """Remove the generated files."""
         if self.made is not None:
             self.made.cleanup()

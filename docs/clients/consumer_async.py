@@ -1,4 +1,4 @@
-"""A worker on the feed mailer, by asyncio: each row of the table events arrives in the sink once."""
+"""A worker on the feed mailer, with asyncio: each row of the table events arrives in the sink once."""
 
 import asyncio
 import os

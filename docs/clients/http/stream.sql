@@ -52,8 +52,8 @@ BEGIN
 END $$;
 
 -- Return at most 1,000 rows after a cursor, and the cursor after these rows. The head is the cursor that the service
--- has reached. If these rows reach the head, they end there, and the next cursor is the head. A head of another server
--- or timeline, which the service has not noticed yet, is ignored. Without a head, wait at most a second for rows.
+-- has reached; no row after the head is returned, and at the head the next cursor is the head itself. A head of another
+-- server or timeline, which the service has not noticed yet, is ignored. Without a head, wait at most a second for rows.
 CREATE PROCEDURE stream_next(after text, head text, INOUT rows text DEFAULT NULL, INOUT next text DEFAULT NULL)
 LANGUAGE plpgsql AS $$
 DECLARE
