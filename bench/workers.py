@@ -99,7 +99,7 @@ class WorkersExperiment(Experiment[WorkersPlan]):
         if len(processed) != expected or max(processed.values(), default=0) > 1:
             raise InorderError(
                 f"{plural(workers, 'worker')} processed {len(processed):,} of {expected:,} rows, "
-                f"and processed rows again {sum(processed.values()) - len(processed):,} times"
+                f"with {sum(processed.values()) - len(processed):,} repetitions"
             )
         least = min(len(share) for share in shares)
         return {"seconds": seconds, "least_share": least / (len(processed) / workers)}

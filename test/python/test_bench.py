@@ -44,7 +44,7 @@ RUNS = {
     "pieces": ("--rows 10k --piece-rows 5k --rounds 1 --forms uuid,ordered",
                "10,000 rows of one transaction, in 2 pieces of 5,000"),
     "tail": ("--rows 2k --batch-rows 1k --rounds 1", "2,000 rows of 60 bytes into a file, as CSV"),
-    "workers": ("--rows 40 --workers 1,2 --rounds 1", "40 rows in batches of 20, 1,000 µs to process"),
+    "workers": ("--rows 40 --workers 1,2 --rounds 1", "40 rows in batches of 20, and 1,000 µs to process"),
 }  # fmt: skip
 
 
@@ -137,10 +137,10 @@ def test_rows_processed_twice_are_an_error(working: workers.WorkersExperiment, m
         return [*done, *done[:3]]
 
     monkeypatch.setattr(workers.WorkersExperiment, "process", twice)
-    with pytest.raises(InorderError, match="1 worker processed 60 rows of 60, 3 again"):
+    with pytest.raises(InorderError, match="1 worker processed 60 of 60 rows, with 3 repetitions"):
         working.work(1, 0)
     monkeypatch.setattr(workers.WorkersExperiment, "process", lambda *_: [])
-    with pytest.raises(InorderError, match="3 workers processed 0 rows of 60, 0 again"):
+    with pytest.raises(InorderError, match="3 workers processed 0 of 60 rows, with 0 repetitions"):
         working.work(3, 0)
 
 
