@@ -108,7 +108,7 @@ BEGIN
            | is_there::int;
 END $$;
 
--- The query for changes, made from the query for the rows of a batch of the log. The query returns the operation (op),
+-- The query for changes, built from the query for the rows of a batch of the log. The query returns the operation (op),
 -- the version of the snapshot, and the columns of the row in the given form. Keys with a null are left out, because no
 -- trigger writes such keys. If the batch has a marker, all rows of the table are returned. Otherwise deleted rows come
 -- first, because a sink may treat a deleted key and an existing key as equal. Keys are sorted, and each key is looked

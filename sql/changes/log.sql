@@ -4,8 +4,8 @@
 -- role that changes rows. The triggers call changes_trigger() or, in the SQL edition, one function for each table. The
 -- columns of a log (the transaction number, the primary key, the kind of the change) are identified by their order,
 -- because a key may have columns with any name. A row contains up to 32 keys of a statement, in one array per column.
--- With one row per key, most of the cost would be caused by rows and index entries. A row without keys is a marker:
--- the copy must replace all of its rows by the rows of the table.
+-- With one row per key, most of the cost would be caused by rows and index entries. A row without keys is a marker: the
+-- copy must replace all of its rows with the rows of the table.
 
 -- The primary key of a table, in the order of its columns, with the corresponding columns of its log. is_exact is true
 -- if equal values of the type are identical. Equal values of other types are distinguished by their text.

@@ -59,7 +59,7 @@ LANGUAGE sql STABLE
 RETURN inorder_internal.batch_query(t, inorder_internal.parts_with_rows(t, (b).transactions), b, columns, in_order);
 
 -- The part of a batch that belongs to one transaction, in the form of a batch that resumes this transaction. The query
--- for the rows then reads the rows by the key.
+-- for the rows then finds the rows by their key.
 CREATE FUNCTION inorder_internal.rest_of_one(b @extschema@.feed_batch, number bigint)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$

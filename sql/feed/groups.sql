@@ -2,9 +2,9 @@
 -- query with GROUP BY, but seldom reads the table.
 --
 -- Triggers write into a table of deltas how many rows each statement adds to each group: (group, number of rows,
--- transaction). A fold replaces the deltas that it sees by their sums. A fold records which transactions have ended:
--- all below "bound" except those in "open". A snapshot that sees the fold also sees all rows that the fold has counted.
--- The groups are therefore
+-- transaction). A fold replaces the visible deltas with their sums. A fold records which transactions have ended: all
+-- below "bound" except those in "open". A snapshot that sees the fold also sees all rows that the fold has counted. The
+-- groups are therefore
 --
 --     rows of the newest fold  +  deltas of transactions from "bound" on  +  deltas of transactions in "open"
 --
@@ -648,7 +648,7 @@ RETURN format('
 -- statement that has not ended may be missing. The proof is computed before the table is checked for faults, and again
 -- at the end. The sums are valid only if both proofs are equal, because meanwhile a trigger may have been disabled, or
 -- a partition added and removed. A partition cannot be removed once its rows were counted, because counting locks the
--- partition. A fold writes all groups. A fold that does not wait is therefore made only if the number of transactions
+-- partition. A fold writes all groups. A fold that does not wait therefore runs only if the number of transactions
 -- since the newest fold exceeds the number of groups of that fold.
 CREATE FUNCTION inorder_internal.fold_statement(
     s inorder_internal.group_set, proof text, waits boolean, refusal text
@@ -741,7 +741,7 @@ BEGIN
     RETURN folded;
 END $$;
 
--- The fold that writers make from time to time, if they have the privileges and need not wait.
+-- The fold that writers run from time to time, if they have the privileges and need not wait.
 CREATE FUNCTION inorder_internal.exact_count_fold_soon(caller oid, relation regclass, deltas regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

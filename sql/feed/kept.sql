@@ -157,7 +157,7 @@ LANGUAGE sql VOLATILE
 RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
 -- A number below the first batch number of a new or renamed feed. This number is higher than all batch numbers of
--- earlier feeds with the same name, because no feed makes a batch each microsecond, and a promotion adds at most 10^9
+-- earlier feeds with the same name, because no feed creates a batch each microsecond, and a promotion adds at most 10^9
 -- to the numbers.
 CREATE FUNCTION inorder_internal.first_number() RETURNS bigint
 LANGUAGE sql VOLATILE

@@ -102,8 +102,8 @@ RETURN CASE WHEN inorder_internal.is_range(numbers) AND NOT inorder_internal.has
             ELSE inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text) END;
 
 -- The part of a query after the select list, for the rows of an ordered batch. If "walked_from" is null, the rows are
--- found by number. Otherwise the rows are found by the index of the column, from the value "walked_from" to the value
--- "up_to"; at most "budget" rows are read, or all rows if "budget" is null.
+-- found by number. Otherwise the rows are found using the index of the column, from the value "walked_from" to the
+-- value "up_to"; at most "budget" rows are read, or all rows if "budget" is null.
 CREATE FUNCTION inorder_internal.piece(
     t inorder_internal.feed_table, b @extschema@.feed_batch, walked_from bigint, up_to bigint, budget bigint
 ) RETURNS text

@@ -118,7 +118,7 @@ BEGIN
             RETURN NEXT format('DROP INDEX CONCURRENTLY %s', member.qualified);
         END IF;
         IF member.is_done IS NOT TRUE THEN
-            -- Existing rows have number 0. The index lacks the existing rows, which are read by the primary key.
+            -- Existing rows have number 0. The index lacks the existing rows, which are read using the primary key.
             RETURN NEXT format(
                 'CREATE INDEX %s%I ON %s%s (%s) WHERE %I OPERATOR(pg_catalog.<>) ''0''::pg_catalog.int8',
                 CASE WHEN member.is_parent THEN '' ELSE 'CONCURRENTLY ' END, member.index,

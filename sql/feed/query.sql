@@ -201,7 +201,7 @@ BEGIN
     SELECT array_agg(inorder_internal.key_text(t, lower(r)) ORDER BY r),
            array_agg(inorder_internal.key_text(t, upper(r)) ORDER BY r)
     INTO low, high FROM unnest(numbers) AS r;
-    -- OFFSET 0 makes the planner read one range at a time, in order, each by one index scan. Without OFFSET 0 the
+    -- OFFSET 0 makes the planner read one range at a time, in order, each with one index scan. Without OFFSET 0 the
     -- planner might join the set with the table, and read the whole index or the whole table.
     RETURN format('FROM ROWS FROM (pg_catalog.unnest(%1$L::pg_catalog.%2$I[]), '
                   'pg_catalog.unnest(%3$L::pg_catalog.%2$I[])) AS b(low, high) '
@@ -226,8 +226,8 @@ DECLARE
 BEGIN
     IF isempty(numbers) THEN
         RETURN NULL;
-    -- Rows that existed before feed_prepare(), perhaps the whole table, are read by the primary key, even if the index
-    -- on numbers contains them.
+    -- Rows that existed before feed_prepare(), perhaps the whole table, are read using the primary key, even if the
+    -- index on numbers contains them.
     ELSIF in_order AND NOT t.is_uuid AND numbers @> 0::bigint OR inorder_internal.has_old(t, numbers) THEN
         RETURN concat_ws(' UNION ALL ', inorder_internal.slice(t, source, 0, NULL, NULL, columns, in_order),
                          inorder_internal.ranges(t, source,

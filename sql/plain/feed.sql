@@ -1,5 +1,5 @@
 -- The commit of a transaction that gives a batch to a worker must flush the WAL: a crash then cannot undo the
--- transaction. A deferred trigger ensures this. A setting that is made before the commit would not be enough: if the
+-- transaction. A deferred trigger ensures this. Changing the setting before the commit would not be enough: if the
 -- caller is a function with a clause SET synchronous_commit, the end of this function restores the previous value. A
 -- cursor WITH HOLD would need no trigger, but a transaction with such a cursor cannot be prepared.
 CREATE FUNCTION inorder_internal.keep_commit() RETURNS trigger
@@ -9,8 +9,7 @@ DECLARE
 BEGIN
     GET DIAGNOSTICS context = PG_CONTEXT;
     IF strpos(context, chr(10)) > 0 THEN
-        -- SET CONSTRAINTS was executed in a function. The end of this function may undo settings that are made while
-        -- the function runs.
+        -- SET CONSTRAINTS was executed in a function. The end of this function may undo a change of the setting.
         PERFORM inorder_internal.force_commit();
     ELSIF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'local', true);

@@ -112,7 +112,8 @@ BEGIN
     RETURN following_keys;
 END $$;
 
--- The next key of this transaction, with base 0, followed by the keys that were made in advance, each as 32 digits.
+-- The next key of this transaction, with base 0, followed by the keys that were generated in advance, each as 32
+-- digits.
 CREATE FUNCTION inorder_internal.next_keys() RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -203,9 +204,9 @@ BEGIN
 END
 ---- uuid_xact_nextval: plpgsql bare
 DECLARE
-    -- The setting contains the last key of this transaction, with base 0, and the following keys, which are made
-    -- eleven at a time. The setting is empty in each new transaction, unless a user has set it. A key is therefore
-    -- used only if it has the number of the transaction.
+    -- The setting contains the last key of this transaction, with base 0, and the following keys, which are generated
+    -- eleven at a time. The setting is empty in each new transaction, unless a user has set it. A key is therefore used
+    -- only if it has the number of the transaction.
     following_keys pg_catalog.text := pg_catalog."right"(pg_catalog.current_setting('inorder.keys', true), -32);
 BEGIN
     IF base OPERATOR(pg_catalog.<>) 0 THEN

@@ -197,9 +197,9 @@ END
 DECLARE
     at_once boolean := current_setting('server_version_num')::int >= 170000;
 BEGIN
-    -- If the transaction gives a batch to a worker, its commit flushes the WAL, by the trigger keep_commit. Otherwise
-    -- the WAL is flushed immediately or, before PostgreSQL 17, by the commit. A transaction needs a second flush only
-    -- if the first flush was made immediately, and later snapshots may see more transactions. The setting
+    -- If the transaction gives a batch to a worker, its commit flushes the WAL, because of the trigger keep_commit.
+    -- Otherwise the WAL is flushed immediately or, before PostgreSQL 17, by the commit. A transaction needs a second
+    -- flush only if the first flush was made immediately, and later snapshots may see more transactions. The setting
     -- inorder.durable is the start time of the transaction that has flushed.
     IF keeps_commit OR pg_is_in_recovery()
        OR current_setting('inorder.durable', true) = now()::text

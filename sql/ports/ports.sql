@@ -33,7 +33,8 @@ RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Run a query over one table with the privileges of the caller (query.c), and return its first row, a text[]; null if
--- there is no row. If "walks" is true, the query reads the first rows by an index, and must not be planned with a sort.
+-- there is no row. If "walks" is true, the query reads the first rows using an index, and must not be planned with a
+-- sort.
 CREATE FUNCTION inorder_internal.as_caller(t inorder_internal.feed_table, query text, walks boolean, caller oid)
 RETURNS text[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
@@ -46,7 +47,7 @@ CREATE FUNCTION inorder_internal.count_as_caller(
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 -- An array with an element for each leaf: true if the leaf has rows of the set of transactions with the same subscript
--- in "numbers". An element is also true if the set is null, or if the rows cannot be found by an index.
+-- in "numbers". An element is also true if the set is null, or if the rows cannot be found using an index.
 CREATE FUNCTION inorder_internal.leaves_with(t inorder_internal.feed_table, leaves oid[], numbers int8multirange[])
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'leaves_with_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
@@ -94,8 +95,8 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 --                   is of the same transaction
 CREATE TYPE inorder_internal.batch_end AS (has_rows boolean, number bigint, place bigint, last_key text[]);
 
--- The end of a batch, found by the index on the number (end.c); null if no ranges of keys contain exactly the rows of
--- the batch.
+-- The end of a batch, found using the index on the number (end.c); null if no ranges of keys contain exactly the rows
+-- of the batch.
 CREATE FUNCTION inorder_internal.end_by_index(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
 RETURNS inorder_internal.batch_end
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;

@@ -2,7 +2,8 @@
 -- numbers are valid.
 --
 -- ended_transactions() is in both schemas: internal functions call the function of the internal schema, which no other
--- role can replace. Positions and batches are made from ended_everywhere(), and checked against ended_transactions().
+-- role can replace. Positions and batches are computed from ended_everywhere(), and checked against
+-- ended_transactions().
 
 CREATE FUNCTION @extschema@.xact_id_generated(base bigint DEFAULT 0) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL UNSAFE;

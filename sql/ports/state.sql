@@ -103,8 +103,8 @@ BEGIN
 END $$;
 
 -- If a row is updated while an older transaction is open, all versions of the row remain in the table until that
--- transaction ends. The columns that change with each batch are therefore in a separate row. The newest version of
--- this row is found by the primary key, the highest seq first, without reading all versions. When a page is full of
+-- transaction ends. The columns that change with each batch are therefore in a separate row. The newest version of this
+-- row is found using the primary key, the highest seq first, without reading all versions. When a page is full of
 -- versions, seq is increased, so that the index entry of these versions is no longer visited. There is no other unique
 -- index, because each new entry of such an index would be compared with all versions.
 CREATE TABLE inorder_internal.feed_state (
@@ -129,7 +129,7 @@ CREATE TABLE inorder_internal.feed_state (
     CHECK (inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at)),
     PRIMARY KEY (feed, seq) WITH (deduplicate_items = off)
 ) WITH (fillfactor = 50);
--- With statistics, the planner would read all versions by a bitmap scan if a table has few rows in many pages, for
+-- With statistics, the planner would read all versions with a bitmap scan if a table has few rows in many pages, for
 -- example after a transaction was open for a long time.
 ALTER TABLE inorder_internal.feed_state ALTER feed SET STATISTICS 0, ALTER seq SET STATISTICS 0;
 COMMENT ON TABLE inorder_internal.feed_state IS 'State of feeds that changes with each batch, one row per feed.';

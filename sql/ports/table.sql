@@ -1,6 +1,6 @@
 -- The description of a table, which determines how the table is read by transaction number.
 --
--- The description is made from the catalog. No function here reads a row of the table, or evaluates an expression of
+-- The description is built from the catalog. No function here reads a row of the table, or evaluates an expression of
 -- its owner.
 
 CREATE FUNCTION inorder_internal.tree(relation regclass) RETURNS regclass[]

@@ -5,7 +5,7 @@
  * sql/changes/changes.sql describes which rows are read, and why a copy that
  * applies the changes equals the table.  The text of a query cannot name the
  * table's type.  The query therefore returns the columns of the table
- * separately, and the functions below make a row of that type from these
+ * separately, and the functions below form a row of that type from these
  * columns.
  */
 #include "postgres.h"
@@ -40,8 +40,8 @@ typedef struct Composing
 } Composing;
 
 /*
- * Append a row to the result: op, version, and a value of the table's type, made
- * from the columns that were not dropped.
+ * Append a row to the result: op, version, and a value of the table's type,
+ * formed from the columns that were not dropped.
  */
 static bool
 pass_change(TupleTableSlot *slot, DestReceiver *self)

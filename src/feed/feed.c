@@ -286,7 +286,7 @@ reader_batch_rows(PG_FUNCTION_ARGS)
 	Oid			type = get_fn_expr_argtype(fcinfo->flinfo, 1);
 	RowSource	source;
 
-	/* A call by the fast-path protocol has no expression. */
+	/* A call through the fast-path protocol has no expression. */
 	if (!OidIsValid(type))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -13,8 +13,8 @@
  * row trigger, and is not counted.  Unusual cases are left to the function of the row trigger.
  *
  * Each delta of a partitioned table has a hash of the partitions at the time of the statement.  A fold, which replaces
- * deltas by their sums, stores the same kind of hash.  If the hashes of a delta and of the newest fold differ, the view
- * counts the rows of the table.
+ * deltas with their sums, stores the same kind of hash.  If the hashes of a delta and of the newest fold differ, the
+ * view counts the rows of the table.
  */
 #include "postgres.h"
 

@@ -30,8 +30,8 @@
 
 /*
  * The size of the pool is 4 KiB.  A pool of twice this size would save less
- * than 1 ns per word, and a backend that makes a single key wastes the rest of
- * the pool.
+ * than 1 ns per word, and a backend that generates a single key wastes the rest
+ * of the pool.
  */
 #define ENTROPY_POOL_WORDS 512
 

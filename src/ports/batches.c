@@ -43,7 +43,7 @@ PG_FUNCTION_INFO_V1(delete_batch);
 
 /*
  * Compute the generated columns, as INSERT does.  The batches of a share are
- * found by the index on one of these columns, feed * 1024 + share.
+ * found using the index on one of these columns, feed * 1024 + share.
  */
 static void
 set_generated(Row *batch)
@@ -176,8 +176,8 @@ given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallI
 
 /*
  * Give a new batch to a worker.  If no rows follow the position, all columns of the batch are null.  False if the SQL
- * functions have to search, because the feed is divided, is ordered by a column, or has a batch that could be given
- * out again, or because the next batch cannot be found by the indexes.
+ * functions have to search, because the feed is divided, is ordered by a column, or has a batch that could be given out
+ * again, or because the next batch cannot be found using the indexes.
  */
 static bool
 give_new_batch(FunctionCallInfo fcinfo, Row *row)

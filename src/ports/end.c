@@ -81,7 +81,7 @@ compare_cursors(Datum a, Datum b, void *unused)
 	return compare_keys(key_of_row((Cursor *) DatumGetPointer(b)), key_of_row((Cursor *) DatumGetPointer(a)));
 }
 
-/* Count the rows of all partitions, merged by their keys */
+/* Count the rows of all partitions, merged in the order of their keys */
 static void
 count_rows(End *end, const TableProof *proof, const Stretch *stretch)
 {

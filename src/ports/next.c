@@ -211,8 +211,9 @@ batch_of(const Table *table, Numbers set, int64 cut, Datum cut_after)
 }
 
 /*
- * Find the key of the last row of a batch that ends inside a transaction, by a query with the privileges of the caller.
- * Returns 0 if no key distinguishes the rows of a transaction.  The batch then ends after the transaction.
+ * Run a query with the privileges of the caller to find the key of the last row of a batch that ends inside a
+ * transaction.  Returns 0 if no key distinguishes the rows of a transaction.  The batch then ends after the
+ * transaction.
  */
 static Datum
 last_key(const Table *table, HeapTupleHeader batch, const BatchEnd *end)
@@ -227,8 +228,8 @@ last_key(const Table *table, HeapTupleHeader batch, const BatchEnd *end)
 
 /*
  * Find the first batch of a set of transactions, and the end of this batch, in the active snapshot.  The batch is null
- * if the set has no rows, unless the request accepts a batch without rows.  False if the batch cannot be found by the
- * indexes.
+ * if the set has no rows, unless the request accepts a batch without rows.  False if the batch cannot be found using
+ * the indexes.
  */
 static bool
 find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTupleHeader *batch, BatchEnd *end)
@@ -256,7 +257,7 @@ find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTup
 
 /*
  * Find the batch that follows a position, and the end of this batch; the batch is null if nothing follows.  False if
- * the batch cannot be found by the indexes.
+ * the batch cannot be found using the indexes.
  */
 bool
 find_next_batch(Table *table, const Row *position, const BatchRequest *request, HeapTupleHeader *batch, BatchEnd *end)
@@ -292,7 +293,7 @@ find_next_batch(Table *table, const Row *position, const BatchRequest *request, 
 /*
  * next_by_index(t feed_table, p feed_position, max_rows int, whole boolean, passes boolean, caller oid) -> found_batch
  *
- * Null if the batch cannot be found by the indexes.
+ * Null if the batch cannot be found using the indexes.
  */
 Datum
 next_by_index(PG_FUNCTION_ARGS)

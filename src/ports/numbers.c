@@ -3,10 +3,10 @@
  *	  Sets of numbers, as arrays of their ranges.
  *
  * The server's operators on multiranges construct a value for each range, and call functions of the type to compare
- * these values.  An operation takes 5 ms for 10,000 ranges, and a read needs a dozen operations.  In this file a set
- * is one array, and two sets are combined in one pass.  The result is written in the form that multiranges have on
- * disk, which pg_upgrade keeps.  The extension makes only bounded sets; unbounded sets are left to the operators of
- * the server.
+ * these values.  An operation takes 5 ms for 10,000 ranges, and a read needs a dozen operations.  In this file a set is
+ * one array, and two sets are combined in one pass.  The result is written in the form that multiranges have on disk,
+ * which pg_upgrade keeps.  The extension creates only bounded sets; unbounded sets are left to the operators of the
+ * server.
  */
 #include "postgres.h"
 

@@ -57,7 +57,7 @@ is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 	 */
 	if (table->proof->leaf_count >= MANY_LEAVES || table->is_share || !bounds_of(table, batch, bounds))
 		return false;
-	/* Most rows of a table may have number 0.  Those rows are read by the primary key, and not by a kept plan. */
+	/* Most rows of a table may have number 0.  Those rows are read using the primary key, and not by a kept plan. */
 	return table->proof->reading.is_uuid || bounds->count == 0 || number_of_key(bounds->ranges[0].low, false) > 0;
 }
 

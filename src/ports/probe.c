@@ -176,7 +176,7 @@ leaves_with_numbers(PG_FUNCTION_ARGS)
 /*
  * parts_with_rows(t feed_table, numbers int8multirange) -> text
  *
- * A condition, made from partition bounds, that all rows of these transactions satisfy; null to read all partitions.
+ * A condition, derived from partition bounds, that all rows of these transactions satisfy; null to read all partitions.
  * The transactions must have ended.
  */
 Datum

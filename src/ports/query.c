@@ -2,8 +2,8 @@
  * query.c
  *	  Queries over one table, with the privileges of the caller.
  *
- * Internal functions (sql/feed/query.sql) and plan.c make the texts of the queries.  The parse tree of each query is
- * checked before the query is planned.  The query may read only the given table, the second table of a query for
+ * Internal functions (sql/feed/query.sql) and plan.c generate the texts of the queries.  The parse tree of each query
+ * is checked before the query is planned.  The query may read only the given table, the second table of a query for
  * changes, and partitions of these tables.  Row security must not have added a condition to the query.  The query may
  * call only immutable functions of the server, concat(), and feed_is_table(), the function of the extension that checks
  * the name of the table.  The caller therefore never executes a view that has replaced the table, nor a user-defined

@@ -18,10 +18,10 @@
  * Numbers are top-level ids.  No row carries the id of a savepoint, and on one server it does not matter if a set
  * includes ids of savepoints.  A standby, however, cannot distinguish ids of savepoints from other ids in progress, and
  * would refuse a batch with the id of a savepoint as long as the transaction of the savepoint is open.  Batches and
- * positions are therefore made from ended_everywhere(), which leaves out the ids of savepoints in progress.  A set is
- * checked against ended_transactions() and not against ended_everywhere(), because ended_everywhere() may include an id
- * at first, and leave it out later.  As long as one transaction has more than 64 savepoints, snapshots list no ids of
- * savepoints, and ended_everywhere() includes these ids.
+ * positions are therefore computed from ended_everywhere(), which leaves out the ids of savepoints in progress.  A set
+ * is checked against ended_transactions() and not against ended_everywhere(), because ended_everywhere() may include an
+ * id at first, and leave it out later.  As long as one transaction has more than 64 savepoints, snapshots list no ids
+ * of savepoints, and ended_everywhere() includes these ids.
  */
 #include "postgres.h"
 

@@ -336,7 +336,7 @@ store_tree(TableProof *proof, List *tree)
 	qsort(proof->tree, proof->tree_count, sizeof(Oid), oid_cmp);
 }
 
-/* Lock the whole tree of a table, and prove the table by the current catalog */
+/* Lock the whole tree of a table, and prove the table according to the current catalog */
 static TableProof
 make_proof(const Table *table)
 {

@@ -3,12 +3,12 @@
  *	  The type table_ref, and the function namesake(), which finds a table that has
  *	  taken the name of another table.
  *
- * The state refers to tables by the type table_ref, which is like regclass but
- * accepts missing tables.  A dump includes the state of all tables, even of tables
- * that were left out of the dump or of the restore.  With regclass the name of a
- * missing table would be an error, and COPY would then skip the state of all
- * other tables as well.  With table_ref the name is read as 0, and a trigger skips
- * the row.
+ * The state refers to tables with the type table_ref, which is like regclass
+ * but accepts missing tables.  A dump includes the state of all tables, even of
+ * tables that were left out of the dump or of the restore.  With regclass the
+ * name of a missing table would be an error, and COPY would then skip the state
+ * of all other tables as well.  With table_ref the name is read as 0, and a
+ * trigger skips the row.
  */
 #include "postgres.h"
 

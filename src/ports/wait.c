@@ -23,7 +23,7 @@
  * far, and the pause between checks is at most the time waited so far.  Each
  * pause is at least 1 ms.
  *
- * Times are measured by a monotonic clock.
+ * Times are measured with a monotonic clock.
  */
 #include "postgres.h"
 

@@ -57,7 +57,7 @@ PG_FUNCTION_INFO_V1(uuid_time_support);
 PG_FUNCTION_INFO_V1(uuid_v7_checked_support);
 
 /* ---------------------------------------------------------------------------
- * Columns whose default makes keys without a time
+ * Columns whose default generates keys without a time
  * ---------------------------------------------------------------------------
  */
 
