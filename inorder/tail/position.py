@@ -74,18 +74,28 @@ class PositionFile:
         return self.path.read_bytes()
 
     def save(self, content: bytes, lasting: bool = True) -> None:
-        """Replace the file, and return when the new file is on disk. After an error, the old file is unchanged.
+        """Replace the file, and return when the new file is on disk.
 
-        Unless ``lasting``, a crash of the host may bring back an earlier state of the file.
+        If the new file cannot be written, the old file is unchanged. Unless ``lasting``, or if the folder cannot be
+        flushed, a crash of the host may bring back an earlier state of the file.
         """
         try:
             replacement = self.put(content)
-            if lasting:
-                sync_folder(self.path.parent)
         except OSError as error:
             raise InorderError(f"cannot write {self.given_path}, which is unchanged: {error.strerror}") from error
         replaced, self.descriptor, self.is_new = self.descriptor, replacement, False
         os.close(replaced)
+        if lasting:
+            self.flush_folder()
+
+    def flush_folder(self) -> None:
+        try:
+            sync_folder(self.path.parent)
+        except OSError as error:
+            raise InorderError(
+                f"cannot flush the folder of {self.given_path} to disk: {error.strerror}\n"
+                "DETAIL:  The file has the new position. A crash of the host may bring back an earlier position."
+            ) from error
 
     def put(self, content: bytes) -> int:
         """Replace the file by a new file with this content, which is locked and written before it gets the name."""

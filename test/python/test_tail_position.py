@@ -117,14 +117,20 @@ def test_a_position_is_saved_completely_or_not_at_all(tmp_path: Path, monkeypatc
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fchmod", "fsync"]
 
 
-def test_a_save_whose_sync_failed_is_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An output file is cut off at the position that is on disk, not at the position that this process expected."""
-    with PositionFile(tmp_path / "p") as file:
-        assert file.kept(decode) is None
-        file.save(changed())
+@pytest.mark.parametrize("saved_before", [False, True])
+def test_a_save_whose_folder_cannot_be_flushed_is_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved_before: bool
+) -> None:
+    """The position on disk decides where an output file is truncated, so the file must stay, and stay locked."""
+    path = tmp_path / "p"
+    with PositionFile(path) as file:
+        assert file.read(decode) is None and file.kept(decode) is None
+        if saved_before:
+            file.save(changed())
         monkeypatch.setattr(position, "sync_folder", full)
-        with pytest.raises(InorderError):
+        with pytest.raises(InorderError, match=r"(?s)cannot flush the folder .*: No space left.* new position"):
             file.save(changed(table="other"))
+        assert os.path.samestat(os.fstat(file.descriptor), path.stat())
     saved_state = file.kept(decode)
     assert saved_state and saved_state.table == "other"
 
