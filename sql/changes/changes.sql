@@ -97,9 +97,9 @@ END $$;
 
 -- The version of the rows in a snapshot, computed from the transactions that have ended in the snapshot. A snapshot
 -- that sees more transactions has a higher version. The upper bits are the highest number of a transaction that has
--- ended. The lower bits decrease with the number of transactions below that number that are in progress: they are not
--- compared first, because a standby counts open savepoints as transactions in progress. The lowest bit is 1 for an
--- existing row, and 0 for a deleted key, because a sink may treat these keys as equal.
+-- ended. The next 14 bits decrease with the number of earlier transactions in progress, which may be too high on a
+-- standby, because a standby counts open savepoints as transactions in progress. The lowest bit is 1 for an existing
+-- row, and 0 for a deleted key, because a sink may treat these keys as equal.
 CREATE FUNCTION inorder_internal.version_of(ended int8multirange, is_there boolean) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

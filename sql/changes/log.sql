@@ -50,10 +50,10 @@ CREATE FUNCTION inorder_internal.named_by(arguments bytea) RETURNS oid
 LANGUAGE sql IMMUTABLE
 RETURN least(substring(encode(arguments, 'escape'::text), '^[0-9]{1,10}'::text)::bigint, 4294967295)::oid;
 
--- The log of a table; null if the table has no log. Any role with the TRIGGER privilege on a table may create a
--- trigger that names any table as the log. The log must therefore also name the table, and belong to the owner of the
--- table. A log names its table by a trigger that is ENABLE ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing
--- the trigger resets this setting.
+-- The log of a table; null if the table has no log. Any role with the TRIGGER privilege on a table may create a trigger
+-- that names any table as the log. The log must therefore also name the table, and belong to the owner of the table. A
+-- log names its table through a trigger that is ENABLE ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing the
+-- trigger resets this setting.
 CREATE FUNCTION inorder_internal.log_of(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -114,7 +114,7 @@ BEGIN
         ORDER BY inorder_internal.is_given_now(b) DESC, coalesce(b.worker = share_batch.worker, false) DESC,
                  coalesce(w.turn, 0) + CASE WHEN w.worker <> share_batch.worker THEN 2 * shares ELSE 0 END, b.place
     LOOP
-        -- A locked batch is skipped, because another session is finishing, returning or extending it.
+        -- A locked batch is skipped, because another session is finishing or returning it, or extending its lease.
         SELECT * INTO batch FROM inorder_internal.worker_batch AS b
         WHERE b.feed = share_batch.feed AND b.number = candidate AND b.dead_since IS NULL
           AND (b.worker = share_batch.worker OR inorder_internal.is_free(b)) FOR UPDATE SKIP LOCKED;
@@ -138,7 +138,7 @@ BEGIN
     -- As long as an older transaction is open, row versions of finished batches remain in the table. Without a lower
     -- bound each search would read all of these versions.
     lowest := coalesce((inorder_internal.state_of(feed)).first_batch, -9223372036854775808);
-    -- A locked batch is skipped, because another session is finishing, returning or extending it.
+    -- A locked batch is skipped, because another session is finishing or returning it, or extending its lease.
     SELECT * INTO batch FROM inorder_internal.worker_batch AS b
     WHERE b.feed = free_batch.feed AND b.dead_since IS NULL AND b.written_here AND b.worker = free_batch.worker
       AND b.number >= lowest

@@ -95,12 +95,12 @@ BEGIN
 END $$;
 
 -- The state of a table, as text. A fold is valid as long as this text is unchanged. Null if the table has or had
--- inheritance children, or has a trigger that may move rows unnoticed (late_trigger). Also null if a catalog row of
--- the table, the deltas or the function was changed after the snapshot was taken. The files and partitions are those
--- that the planner sees now; everything else is as the snapshot sees it. The last word, if any, is the text with which
--- deltas identify the partitions (delta_tree). The pg_class row of a table is updated when the owner, name, schema or
--- row security of the table changes, or when the first rule or the first child is added. If a rule or a child is added
--- and removed, the new version of the row still shows this, although ANALYZE or VACUUM resets relhassubclass and
+-- inheritance children, or has a trigger that may move rows unnoticed (late_trigger). Also null if a catalog row of the
+-- table, the deltas or the function was changed after the snapshot was taken. The files and partitions are those that
+-- the planner sees now; everything else is as the snapshot sees it. The last word, if any, is the text that identifies
+-- the partitions in deltas (delta_tree). The pg_class row of a table is updated when the owner, name, schema or row
+-- security of the table changes, or when the first rule or the first child is added. If a rule or a child is added and
+-- removed, the new version of the row still shows this, although ANALYZE or VACUUM resets relhassubclass and
 -- relhasrules.
 CREATE FUNCTION inorder_internal.exact_count_proof(caller oid, relation regclass, deltas regclass, columns name[])
 RETURNS text
@@ -225,9 +225,9 @@ RETURN (SELECT format('
         FROM pg_class AS c WHERE c.oid = (s).relation AND c.relkind = 'p');
 
 -- This part of the function that writes deltas finds the partitions of the table; null for a table without partitions.
--- If a partition is created and dropped between two folds, only its deltas remain. A partition into which rows were
--- already written, but which the snapshot does not see, is found by a function that locks all partitions. The trigger
--- in C writes the same text (tree_of).
+-- If a partition is created and dropped between two folds, only its deltas remain. A function that locks all partitions
+-- finds a partition that already has rows, but that the snapshot does not see. The trigger in C writes the same text
+-- (tree_of).
 CREATE FUNCTION inorder_internal.delta_tree(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT '
@@ -647,8 +647,8 @@ RETURN format('
 -- the table. If the transaction has written into the table, that fold raises an error instead, because deltas of a
 -- statement that has not ended may be missing. The proof is computed before the table is checked for faults, and again
 -- at the end. The sums are valid only if both proofs are equal, because meanwhile a trigger may have been disabled, or
--- a partition added and removed. A partition cannot be removed once its rows were counted, because counting locks the
--- partition. A fold writes all groups. A fold that does not wait therefore runs only if the number of transactions
+-- a partition added and removed. A partition cannot be removed once its rows have been counted, because counting locks
+-- the partition. A fold writes all groups. A fold that does not wait therefore runs only if the number of transactions
 -- since the newest fold exceeds the number of groups of that fold.
 CREATE FUNCTION inorder_internal.fold_statement(
     s inorder_internal.group_set, proof text, waits boolean, refusal text

@@ -165,7 +165,7 @@ RETURN inorder_internal.microseconds()
     + (split_part(inorder_internal.server_origin(), '/'::text, 2)::bigint - 1) * 1000000000;
 
 -- The number of the batch after the given batch. On the same server and timeline, this number is higher by one. The
--- state of another server or timeline may lack the last numbers that were assigned, but never as many as 10^9 numbers.
+-- state of another server or timeline may lack the last numbers that were assigned, but always fewer than 10^9 numbers.
 -- In this case, the next number is the greater of the current time in microseconds and the given number plus 10^9.
 CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

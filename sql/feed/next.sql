@@ -253,8 +253,8 @@ CREATE FUNCTION inorder_internal.next_by_index(
 ) RETURNS inorder_internal.found_batch
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- The batch after a position. If "passes" is true, the batch may have no rows, and the caller moves the position over
--- the transactions of such a batch.
+-- The batch after a position. If "passes" is true, a batch without rows is accepted, and the caller moves the position
+-- over the transactions of such a batch.
 CREATE FUNCTION inorder_internal.find_next_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.found_batch

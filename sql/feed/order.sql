@@ -6,9 +6,9 @@
 -- right order. A feed in the order of such a column freezes the set ended(S) - P, and delivers the rows of this set in
 -- the order of the column, in pieces. The next set is frozen when all pieces of this set are delivered:
 --
---  1. If row 2 was written after the transaction of row 1 had committed, then in each snapshot in which the
---     transaction of row 2 has ended, the transaction of row 1 has ended, too. Row 1 is therefore in the same set, or
---     in an earlier set.
+--  1. If row 2 was written after the transaction of row 1 had committed, each snapshot that sees the transaction of
+--     row 2 as ended also sees the transaction of row 1 as ended. Row 1 is therefore in the same set, or in an earlier
+--     set.
 --  2. In the same set row 1 comes first, since its value was drawn first.
 --  3. The set is fixed, its transactions have ended, and rows do not change. Each row is therefore in exactly one
 --     piece. Rows with equal values are in the same piece.

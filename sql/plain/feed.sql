@@ -29,7 +29,7 @@ BEGIN
     END IF;
 END $$;
 
--- The numbers of the columns of a row type, in the snapshot of the caller.
+-- The attribute numbers of a row type, in the snapshot of the caller.
 CREATE FUNCTION inorder_internal.columns_of(row_type regtype) RETURNS smallint[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -71,8 +71,8 @@ DECLARE
     line pg_catalog.record;
     plan pg_catalog.jsonb;
 BEGIN
-    -- The statement is written for the search_path of the caller, and is planned with it. The loop opens a cursor; if
-    -- the text contains several statements, this is an error before any of them is executed.
+    -- The statement is written for the search_path of the caller, and is planned with it. The loop opens a cursor, so
+    -- that a text with several statements is an error before any of them is executed.
     FOR line IN EXECUTE 'EXPLAIN (COSTS OFF, FORMAT JSON) ' OPERATOR(pg_catalog.||) statement USING t, b LOOP
         plan := pg_catalog.to_jsonb(line);
     END LOOP;

@@ -55,7 +55,7 @@ DECLARE
     prefix int := CASE WHEN amount = 1 THEN 0 WHEN amount <= 256 THEN 2 WHEN amount <= 65536 THEN 4
                        WHEN amount <= 16777216 THEN 6 ELSE 8 END;
 BEGIN
-    -- The digit of the version replaces that of the random uuid.
+    -- The version digit replaces the version digit of the random uuid.
     RETURN concat(lpad(to_hex((block % amount + amount) % amount), prefix, '0'), substr(digits, prefix + 1, 12 - prefix),
                   '8', substr(digits, 14))::uuid;
 END $$;

@@ -74,7 +74,7 @@ BEGIN
            OR inorder_internal.has_old(t, numbers) OR current_setting('transaction_isolation') <> 'read committed' THEN
             RETURN NULL;
         END IF;
-        -- A table without new rows needs no proof, if it is the same as when the position was made.
+        -- A table without new rows needs no proof, if it is unchanged since the position was made.
         PERFORM inorder_internal.lock_by_name(t.relation, 'ACCESS SHARE');
         index := inorder_internal.find_remembered_index(t, p.members);
         IF index IS NULL THEN

@@ -251,8 +251,8 @@ BEGIN
                 ELSE concat('''', replace(relation::text, '''', concat('''', chr(92), '''''')), '''') END;
 END $$;
 
--- Text of a HINT that explains how to make a table readable: by feed_enable(), by another column, or by a log of its
--- changes.
+-- Text of a HINT that explains how to make a table readable: with feed_enable(), with another column, or with a log of
+-- its changes.
 CREATE FUNCTION inorder_internal.way_to_read(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

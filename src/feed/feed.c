@@ -116,7 +116,7 @@ query_for(const RowSource *source, bool in_order)
 
 /*
  * Use the indexes to find the next batch of a feed without workers, and move the feed over the batch if "moves" is
- * true.  False if the SQL functions have to search, or to raise an error; in this case only locks have been taken.
+ * true.  If the result is false, only locks have been taken, and the SQL functions must search or raise an error.
  *
  * The current role is not changed, because the code looks up no name and calls no user-defined function.
  */

@@ -332,7 +332,7 @@ finish_as_owner(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2))
 		return as_owner(fcinfo);
 	(void) state_owner(&schema);
-	/* An earlier call of the same statement may have changed the batch, which the statement's snapshot does not see. */
+	/* An earlier call in the same statement may have changed the batch; the snapshot does not see this change. */
 	PushActiveSnapshot(GetTransactionSnapshot());
 	is_finished = find_movable(PG_GETARG_DATUM(0), owner_argument(fcinfo, 3).value, caller, &feed) &&
 		delete_unfinished(feed.values[FEED_ID], DatumGetObjectId(feed.values[FEED_RELATION]), caller, PG_GETARG_DATUM(1),

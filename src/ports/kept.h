@@ -51,10 +51,10 @@ extern int64 move_feed(const Feed *feed, HeapTupleHeader batch, bool is_all, boo
 /* The request for a batch */
 typedef struct BatchRequest
 {
-	bool		is_limited;		/* the batch may have at most max_rows rows */
+	bool		is_limited;		/* the batch must not have more than max_rows rows */
 	int			max_rows;
-	bool		whole;			/* the batch may have whole transactions only */
-	bool		passes;			/* the batch may have no rows */
+	bool		whole;			/* the batch must not end inside a transaction */
+	bool		passes;			/* a batch without rows is accepted */
 } BatchRequest;
 
 extern bool is_readable(Table *table, HeapTupleHeader batch);

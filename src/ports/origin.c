@@ -3,8 +3,8 @@
  *	  Identification of this server and its timeline.
  *
  * Transaction numbers are valid on one timeline of one server, because after a
- * promotion, or a recovery to an earlier point, the numbers of transactions that
- * were lost are used again.
+ * promotion, or a recovery to an earlier point, the numbers of transactions
+ * that were lost are reused.
  *
  * If two servers were restored from the same backup and promoted independently of
  * each other, they have the same system identifier and the same timeline.  The

@@ -173,7 +173,7 @@ kept_plan(const Table *table, bool is_many)
 	return slot;
 }
 
-/* The kept plan, or NULL if it is not valid any more.  The caller has locked the table with all partitions. */
+/* The kept plan, or NULL if it is no longer valid.  The caller has locked the table with all partitions. */
 static CachedPlan *
 valid_plan(const KeptPlan *slot)
 {

@@ -125,7 +125,7 @@ begin_settings(const Table *table, const Setting *settings)
 
 /*
  * True if a query over a table may read this relation.  A partition that is
- * being detached has no ancestors any more, but older snapshots still read it;
+ * being detached no longer has ancestors, but older snapshots still read it;
  * the proof of the table includes this partition.
  */
 static bool

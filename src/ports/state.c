@@ -3,13 +3,13 @@
  *	  Calls of the internal functions, as the owner of the extension's tables.
  *
  * All roles may call the public functions of the extension, but only the owner
- * may access its tables and its internal schema.  Each call therefore becomes
- * the owner for one internal function, with only pg_catalog in the search_path.
- * Such a function reads catalogs and the extension's tables, and evaluates no
- * row, expression or type of a user's table.  Tables of users are read in
- * query.c, with the privileges of the caller: either after the internal
- * function has returned, or by as_caller(), which becomes the caller for one
- * query and undoes all its settings.
+ * may access its tables and its internal schema.  Each call therefore switches
+ * to the owner for one internal function, with only pg_catalog in the
+ * search_path.  Such a function reads catalogs and the extension's tables, and
+ * evaluates no row, expression or type of a user's table.  Tables of users are
+ * read in query.c, with the privileges of the caller: either after the internal
+ * function has returned, or by as_caller(), which switches to the caller for
+ * one query and undoes all its settings.
  *
  * The code does not need PG_TRY to restore role and settings: when an error or
  * a cancel ends the (sub)transaction, the server restores them.
