@@ -1,4 +1,4 @@
-// A reader for inorder lab check. Replace the query by yours; docs/check-protocol.md describes the protocol.
+// A reader for inorder lab check. Replace the query with yours; docs/check-protocol.md describes the protocol.
 import { createInterface } from "node:readline";
 import pg from "pg";
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A reader for inorder lab check. Replace the query by yours; docs/check-protocol.md describes the protocol."""
+"""A reader for inorder lab check. Replace the query with yours; docs/check-protocol.md describes the protocol."""
 
 import json
 import sys

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A reader for inorder lab check. Replace the query by yours; docs/check-protocol.md describes the protocol.
+# A reader for inorder lab check. Replace the query with yours; docs/check-protocol.md describes the protocol.
 while read -r poll; do
     psql -XqAt -v ON_ERROR_STOP=1 -v poll="$poll" <<'END' || exit
 WITH poll AS (SELECT coalesce((:'poll'::jsonb ->> 'last')::bigint, 0) AS last),
