@@ -125,8 +125,8 @@ def wal_factor(rows: float, between: float) -> float:
 def wal(results: Mapping[str, Result]) -> Chart:
     """Return a chart of the WAL of random keys relative to version 7, as predicted and as measured.
 
-    The x axis is the number of rows inserted between checkpoints, in percent of the table. The size of the table itself
-    hardly matters.
+    The x axis is the number of rows inserted between checkpoints, as a percentage of the table's rows. The size of the
+    table itself hardly matters.
     """
     shares = [10 ** (power / 20) for power in range(-20, 41)]
     model = tuple((share, wal_factor(1e7, share / 100 * 1e7)) for share in shares)
