@@ -1,1 +1,1 @@
-"""Read rows as Arrow batches, for Spark, dlt and inorder tail, with the ADBC driver, which uses binary COPY."""
+"""Read rows as Arrow batches for Spark, dlt and ``inorder tail``, with the ADBC driver, which uses binary COPY."""

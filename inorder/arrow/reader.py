@@ -1,6 +1,6 @@
 """Read the rows of a batch as Arrow, in an ADBC transaction parallel to the session that found the batch.
 
-The driver converts the binary COPY to Arrow in C, in a third of the CPU time that rows in Python take.
+The driver converts binary COPY to Arrow in C, in a third of the CPU time that rows in Python take.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
@@ -22,14 +22,15 @@ from inorder.connection.session import Session, Table, same_server
 from inorder.connection.unsent import named
 from inorder.errors import on_error
 
-UNCHECKED = "SQL_ASCII"  # the encoding of a server that accepts arbitrary bytes as text
-BATCH_BYTES = 4 * 1024 * 1024  # bytes of Arrow; several batches are in memory at a time
+UNCHECKED = "SQL_ASCII"  # with this encoding, a server accepts arbitrary bytes as text
+BATCH_BYTES = 4 * 1024 * 1024  # size of an Arrow batch; several batches are in memory at a time
 
 
 class Connection:
-    """An ADBC connection, whose statements all run in transactions that begin and end with a simple query.
+    """An ADBC connection that runs all statements in transactions, which begin and end with a simple query.
 
-    Outside a transaction, a pooler may send the two steps of a statement, prepare and describe, to different sessions.
+    Outside a transaction, a pooler could send the two steps of a statement, prepare and describe, to different
+    sessions.
     """
 
     def __init__(self, dsn: str) -> None:
@@ -38,7 +39,7 @@ class Connection:
             self.cursor = self.connection.cursor(
                 adbc_stmt_kwargs={StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(BATCH_BYTES)}
             )
-        # for each table, by its OID, the columns that the table had when this connection last read it
+        # the columns of each table, keyed by OID, when this connection last read it
         self.columns: dict[int, list[TableColumn]] = {}
 
     def run(self, text: str | sql.Composable, **parts: object) -> None:
@@ -58,9 +59,9 @@ class Connection:
         return row
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The result of the query. If reading the result fails, raise the error of ADBC, which has an SQLSTATE.
+        """Yield the result of the query. If reading fails, raise the ADBC error, which has an SQLSTATE.
 
-        fetch_record_batch() would wrap the reader, and raise errors of pyarrow, or OSError, without an SQLSTATE.
+        fetch_record_batch() would wrap the reader, and raise pyarrow errors or OSError without an SQLSTATE.
         """
         yield from self.cursor._results.reader
 
@@ -71,20 +72,20 @@ class Connection:
         self.connection.adbc_connection.set_autocommit(True)
 
     def asked(self, text: str | sql.SQL, **parts: object) -> list[ServerRow]:
-        """Run a query in a separate transaction, and return its rows."""
+        """Run a query in its own transaction, and return the rows."""
         self.begin()
         rows = self.rows(text, **parts)
         self.commit()
         return rows
 
     def hold(self, table: sql.Identifier, settings: Sequence[str] = ()) -> None:
-        """Begin a transaction with one snapshot and fixed settings, and lock the table against changes."""
+        """Begin a transaction with a single snapshot and fixed settings, and lock the table against changes."""
         self.begin()
         self.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE")
         for setting in settings:
             self.run(setting)
         self.run(query("hold_tree"), table=table)
-        self.rows(query("session_settings"))  # if rows were left unread, the driver would end the transaction
+        self.rows(query("session_settings"))  # unread rows would make the driver end the transaction
         self.run("SET LOCAL timezone = 'UTC'")
 
     def close(self) -> None:
@@ -93,15 +94,15 @@ class Connection:
                 resource.close()
 
 
-# A function that is called in a transaction, and returns the FROM item with the rows of a batch.
+# Called in a transaction. Returns the FROM item with the rows of a batch.
 Question = Callable[[Connection], sql.Composable]
-Fields = Callable[[list[TableColumn]], list[Field]]  # a function that maps columns of a table to Arrow
+Fields = Callable[[list[TableColumn]], list[Field]]  # maps table columns to Arrow fields
 
 
 class ArrowReader:
-    """Read a table repeatedly. Connections are kept, because the driver queries all types when it connects.
+    """Reads tables repeatedly. Connections are kept, because the driver queries all types when it connects.
 
-    ``hint``: the hint of the error for a value that Arrow cannot represent; without a hint, the value is read as null.
+    ``hint`` belongs to the error for a value that Arrow cannot represent. Without a hint, the value is read as null.
     """
 
     def __init__(self, hint: str | None, fields: Fields = fields_of, rows: str = "reader_rows") -> None:
@@ -111,7 +112,7 @@ class ArrowReader:
     def of_batch(
         self, session: Session, table: Table, batch: str, after: str | None = None
     ) -> Generator[pa.RecordBatch, None, None]:
-        """The rows of a batch; ``after``, for changes only, is the position after the batch, as JSON."""
+        """Yield the rows of a batch. For changes, ``after`` is the position after the batch, as JSON."""
         return self.rows(
             session,
             table,
@@ -138,7 +139,7 @@ class ArrowReader:
         return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
 
     def begun(self, session: Session, table: Table) -> tuple[Connection, list[Field]]:
-        """Begin a transaction that locks the table; return its connection and the fields.
+        """Begin a transaction that locks the table. Return its connection and the fields.
 
         If the columns of the table have changed since the connection last read it, the connection is replaced.
         """
@@ -181,7 +182,7 @@ def read(
 
 
 def has_same_types(connection: Connection, fields: Sequence[Field], table: int) -> bool:
-    """True if a new snapshot shows the same enum labels and composite attributes: no lock protects their names."""
+    """Return whether a new snapshot has the same enum labels and composite attributes. No lock protects their names."""
     names = names_in(field.column for field in fields)
     if not names:
         return True
@@ -190,9 +191,9 @@ def has_same_types(connection: Connection, fields: Sequence[Field], table: int) 
 
 
 def names_in(columns: Iterable[TableColumn]) -> set[tuple[object, ...]]:
-    """Labels of enums and attributes of composites, for the columns of user-defined types.
+    """Return the enum labels and the composite attributes of columns with user-defined types.
 
-    Names of types are left out, because the spelling of a name depends on settings.
+    Type names are left out, because their spelling depends on settings.
     """
     return {
         (column.name, column.labels, *((field.name, field.type, field.modifier) for field in column.fields))
@@ -209,9 +210,9 @@ def kept_rows(
 
 
 def fields_of_changes(columns: list[TableColumn], fields: Fields = fields_of) -> list[Field]:
-    """The columns "op" and "version" of a change, then the columns of the table.
+    """Return the columns "op" and "version" of a change, followed by the columns of the table.
 
-    If the table has a column of one of these names, underscores are appended to "op" or "version".
+    If the table has a column with one of these names, underscores are appended to "op" or "version".
 
     >>> [field.name for field in fields_of_changes([TableColumn("op", "integer", "int4")])]
     ['op_', 'version', 'op']
@@ -234,7 +235,7 @@ def schema_of(fields: Sequence[Field]) -> pa.Schema:
 
 @contextmanager
 def as_of_the_session() -> Iterator[None]:
-    """Raise errors of ADBC as errors of psycopg with the same SQLSTATE, on which retries depend."""
+    """Convert ADBC errors to psycopg errors with the same SQLSTATE, which retries depend on."""
     try:
         yield
     except adbc_driver_manager.Error as error:

@@ -1,7 +1,6 @@
-"""Columns of a table as columns of Arrow: the type, and the SQL expression that selects the value.
+"""Table columns as Arrow columns: the Arrow type, and the SQL expression that selects the value.
 
-A type with an equivalent in Arrow is mapped to the equivalent. Values of all other types are text, as the server
-writes it.
+A type with an Arrow equivalent is mapped to it. Values of all other types are strings, as the server writes them.
 """
 
 from collections.abc import Sequence
@@ -12,16 +11,16 @@ from psycopg import sql
 
 from inorder.connection.reading import TableColumn
 
-# A composite is selected as its fields, without the names of the fields: if a field were dropped in the meantime, the
-# server would take its name in (column).name as the name of a function, and call the function. The driver refuses null
-# composites, or does not report which values are null. The additional column IS_NULL shows which values are null.
+# A composite is selected as (column).*, without the names of its attributes. If an attribute were dropped in the
+# meantime, the server would treat (column).name as a function call. The driver refuses null composites, or does not
+# report which values are null. The additional column IS_NULL shows this.
 FIELDS = "({column}).*"
 IS_NULL = "pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 1"
-# format() calls the type's output function; a cast to text could call a function of any role.
+# format() calls the type's output function. A cast to text could call a user-defined function.
 AS_TEXT = "CASE WHEN pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 0 THEN pg_catalog.format('%s', {column}) END"
 
 # The driver converts every array to a list, or raises an error that does not name the column. Arrays that are not lists
-# are therefore selected as null; the column DIMENSIONS distinguishes these arrays from nulls.
+# are therefore selected as null. The column DIMENSIONS distinguishes them from nulls.
 IS_LIST = (
     "pg_catalog.array_ndims({column}) OPERATOR(pg_catalog.=) 1 AND pg_catalog.array_lower({column}, 1) "
     "OPERATOR(pg_catalog.=) 1"
@@ -40,15 +39,15 @@ NATIVE: dict[str, pa.DataType] = {
     "date": pa.date32(), "time": pa.time64("us"), "timestamp": pa.timestamp("us"),
     "timestamptz": pa.timestamp("us", "UTC"), "uuid": pa.uuid(), "json": pa.json_(), "jsonb": pa.json_(),
 }  # fmt: skip
-WIDER = {"oid": ("int8", pa.int64())}  # the driver treats oid as a signed integer
+WIDER = {"oid": ("int8", pa.int64())}  # the driver would treat oid as a signed integer
 
 
 @dataclass(frozen=True)
 class Field:
-    """A column of the result: its type in Arrow, and the SQL expression that selects it."""
+    """A column of the result: its Arrow type, and the SQL expression that selects it."""
 
     column: TableColumn
-    expression: str  # the SQL expression; {column} stands for the quoted column
+    expression: str  # {column} stands for the quoted column name
     type: pa.DataType
     extra: str = ""  # an additional column of the query: DIMENSIONS or IS_NULL
 
@@ -62,7 +61,7 @@ class Field:
 
 
 def scalar(column: TableColumn) -> tuple[pa.DataType, str] | None:
-    """The Arrow type of a column, or of its elements, and the server's type to which the value is cast.
+    """Return the Arrow type of a column or of its elements, and the server type to which the value is cast.
 
     >>> scalar(TableColumn("n", "numeric(5,2)", "numeric", (5 << 16 | 2) + 4)), scalar(TableColumn("i", "inet", "inet"))
     ((Decimal128Type(decimal128(5, 2)), 'text'), None)
@@ -76,7 +75,7 @@ def scalar(column: TableColumn) -> tuple[pa.DataType, str] | None:
 
 
 def as_text(column: TableColumn) -> Field:
-    """The column as text, written by the type's output function; a cast could call a function of any role."""
+    """Return the column as text from the type's output function. A cast could call a user-defined function."""
     return Field(column, AS_TEXT, pa.string())
 
 
@@ -85,7 +84,7 @@ def fields_of(columns: Sequence[TableColumn]) -> list[Field]:
 
 
 def field_of(column: TableColumn) -> Field:
-    """A column as a field of Arrow.
+    """Return the Arrow field for a column.
 
     >>> field_of(TableColumn("a", "int[]", "_int4", -1, "int4")).type, field_of(TableColumn("i", "inet", "inet")).type
     (ListType(list<element: int32>), DataType(string))
@@ -110,14 +109,14 @@ def list_of(kind: pa.DataType) -> pa.DataType:
 
 
 def part_of(column: TableColumn) -> pa.DataType | None:
-    """The Arrow type that the driver gives an attribute of a composite; None if the composite should be text."""
+    """Return the driver's Arrow type for an attribute of a composite. Return None if the composite should be text."""
     if column.element is not None or column.type in WIDER:
         return None
     as_scalar = scalar(column)
     return as_scalar and as_scalar[0]
 
 
-# True if the text form of a value is valid UTF-8, checked by its bytes in hex.
+# True if the text form of a value is valid UTF-8. The pattern matches its bytes in hexadecimal.
 IS_UTF8 = (
     "pg_catalog.encode(pg_catalog.convert_to(pg_catalog.format('%s', {column}), 'SQL_ASCII'), 'hex') "
     "OPERATOR(pg_catalog.~) '^([0-7].|(c[2-9a-f]|d.)[89ab].|e0[ab].[89ab].|e[1-9a-cef]([89ab].){{2}}|ed[89].[89ab].|"
@@ -126,7 +125,7 @@ IS_UTF8 = (
 
 
 def text_or_null(field: Field) -> Field:
-    """A field for servers that do not check encodings. The field is null where the text is not valid UTF-8."""
+    """Make a field null if its text is not valid UTF-8. Used for servers that do not check encodings."""
     kind = field.type.value_type if pa.types.is_list(field.type) else field.type
     is_text = pa.types.is_string(kind) or pa.types.is_dictionary(kind) or isinstance(kind, pa.JsonType)
     if not is_text or field.expression == FIELDS:

@@ -1,4 +1,4 @@
-"""Cast batches of the driver to a schema. A value that Arrow cannot represent becomes null, or raises an error."""
+"""Cast the driver's batches to a schema. A value that Arrow cannot represent becomes null, or raises an error."""
 
 import datetime
 from collections.abc import Callable, Sequence
@@ -15,17 +15,17 @@ from inorder.text import one_line, quoted
 EPOCH = datetime.date(1970, 1, 1)
 FIRST_DAY = (datetime.date(1, 1, 1) - EPOCH).days
 LAST_DAY = (datetime.date(9999, 12, 31) - EPOCH).days
-MICROSECONDS = 86_400_000_000  # the number of microseconds in a day
+MICROSECONDS = 86_400_000_000  # per day
 NO_NUMBERS = pa.array(["NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"])
 
-# A function that is called with a row and a description of its value. If no error is raised, the value becomes null.
+# Called with a row number and a description of the value. If it raises no error, the value becomes null.
 Refused = Callable[[int, str], None]
 
 
 def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema, hint: str | None) -> pa.RecordBatch:
-    """A batch, cast to the types of a schema. The columns of the schema are the first columns of the batch.
+    """Cast a batch to the types of a schema. The columns of the schema are the first columns of the batch.
 
-    ``hint``: the hint of the error for a value that Arrow cannot represent; without a hint, the value becomes null.
+    ``hint`` belongs to the error for a value that Arrow cannot represent. Without a hint, the value becomes null.
     """
     columns = iter(batch.columns)
     field_arrays = [[next(columns) for _ in range(field.width)] for field in fields]
@@ -47,7 +47,7 @@ def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema,
 
 
 def labelled(texts: pa.Array, field: Field) -> pa.DictionaryArray:
-    """Encode texts as enum labels. Raise an error for an unknown text: its label was renamed meanwhile."""
+    """Encode strings as enum labels. Raise an error for an unknown label, which was renamed meanwhile."""
     labels = pa.array(field.column.labels, pa.string())
     places = pc.index_in(texts, labels)
     if places.null_count > texts.null_count:
@@ -56,7 +56,7 @@ def labelled(texts: pa.Array, field: Field) -> pa.DictionaryArray:
 
 
 class Misfit:
-    """Handles a value of a column that Arrow cannot represent: raises an error or, without a hint, returns null."""
+    """Handles a value of a column that Arrow cannot represent: raises an error if there is a hint for it."""
 
     def __init__(self, field: Field, keys: Sequence[tuple[str, pa.Array]], hint: str | None) -> None:
         self.column, self.keys, self.hint = field.column, keys, hint
@@ -75,7 +75,7 @@ class Misfit:
 
 
 def check_flat(dimensions: pa.Array, refused: Refused) -> None:
-    """Refuse arrays with several dimensions or a lower bound other than 1: Arrow's lists cannot represent them."""
+    """Refuse arrays with several dimensions or a lower bound other than 1. An Arrow list cannot represent them."""
     if (row := pc.index(dimensions, 0).as_py()) >= 0:
         refused(row, "an array whose first index is not 1")
     if (row := pc.index(pc.greater(dimensions, 1), True).as_py()) >= 0:
@@ -85,7 +85,7 @@ def check_flat(dimensions: pa.Array, refused: Refused) -> None:
 def column_as(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
     """Cast an array. The values of a list are cast, and its offsets are kept.
 
-    The offsets stay valid, because the driver's offsets begin at 0, and its null lists are empty.
+    The offsets stay valid, because the driver's offsets begin at 0 and its null lists are empty.
     """
     if pa.types.is_list(kind):
         parents = pc.list_parent_indices(array)
@@ -99,9 +99,9 @@ def column_as(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
 
 
 def cast(array: pa.Array, kind: pa.DataType, refused: Refused) -> pa.Array:
-    """Cast an array; if a value does not fit, cast each value alone.
+    """Cast an array. If a value is out of range, cast each value separately.
 
-    A value can only be out of range for a type that the caller has chosen.
+    A value can be out of range only for a type that the caller has chosen.
     """
     with suppress(pa.ArrowInvalid):
         return array.cast(kind)

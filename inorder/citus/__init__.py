@@ -1,1 +1,1 @@
-"""Tables that Citus has distributed: the places of their shards, and ``inorder citus``, which makes shards readable."""
+"""Distributed Citus tables: the location of their shards, and ``inorder citus``, which makes shards readable."""

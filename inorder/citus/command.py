@@ -1,4 +1,4 @@
-"""``inorder citus``: its options; prepares the shards once, or repeatedly."""
+"""``inorder citus``: its options. The command prepares the shards once or repeatedly."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def citus(every: float | None, **options: Any) -> None:
     The column with the transaction number must be GENERATED ALWAYS AS (xact_id_generated()) STORED. Run the
     command again after shards were moved or split: readable shards are left as they are.
     """
-    # This import loads the driver, which the help does not need.
+    # This import loads the driver, which --help does not need.
     from inorder.citus.preparation import Request, repeat, run  # noqa: PLC0415
 
     request = Request(**options)

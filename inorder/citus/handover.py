@@ -1,10 +1,10 @@
-"""Find the positions from which a reader continues after Citus has moved or split a shard.
+"""Find the positions at which a reader continues after Citus has moved or split a shard.
 
-Citus copies the rows, and their transaction numbers are computed again in the new place. The old table stays for a
-while without further writes: the reader can read all of its rows. Then the reader finds out which transactions in the
-new place contain copied rows. A transaction contains either only copied rows or only new rows. One row of each
-transaction is therefore looked up in the old table, by its primary key. If the row is missing there, the transaction
-has new rows, and the reader must still read this transaction.
+Citus copies the rows to the new place, where their transaction numbers are computed again. The old table stays for a
+while without further writes, so the reader can read all of its rows. Then the reader finds out which transactions in
+the new place contain copied rows. A transaction contains either only copied rows or only new rows. One row of each
+transaction is therefore looked up in the old table by its primary key. If the old table does not have the row, the
+transaction has new rows, and the reader must still read it.
 """
 
 import json
@@ -22,9 +22,9 @@ from inorder.connection.reconnect import report
 from inorder.connection.session import Session, Table
 from inorder.errors import InorderError, InputError, on_error
 
-LOOKED_UP = 100_000  # number of transactions that one query looks up in the old table
+LOOKED_UP = 100_000  # number of transactions looked up per query
 
-Opened = list[tuple[Shard, ShardSession]]  # shards, each with a session on its node
+Opened = list[tuple[Shard, ShardSession]]  # shards with a session on their node
 
 
 class NotReadableError(InputError):
@@ -33,7 +33,7 @@ class NotReadableError(InputError):
 
 @dataclass(frozen=True)
 class ShardTransaction:
-    """A transaction with rows in a shard: the number of these rows, and the primary key of one row, as text."""
+    """A transaction with rows in a shard: its number, its number of rows, and the primary key of one row as text."""
 
     number: int
     rows: int
@@ -42,14 +42,14 @@ class ShardTransaction:
 
 @dataclass(frozen=True)
 class ShardTable:
-    """A shard that is read on its node. The extension checks that the name still belongs to this table."""
+    """A shard as a table on its node. The extension checks that the name still belongs to this table."""
 
     node: ShardSession
     table: Table
     key: list[str]
 
     def rows(self, name: str, **parts: object) -> list[ServerRow]:
-        """The rows of a query. Keys are compared as text, and therefore read in the same time zone on each server."""
+        """Run a query, and return its rows. Keys are compared as text, so the time zone is the same on each server."""
         key = sql.SQL(", ").join(sql.Identifier("e", column) for column in self.key)
         statement = self.node.statement(query(name), table=self.table.oid, name=self.table.identifier, key=key, **parts)
 
@@ -62,7 +62,7 @@ class ShardTable:
 
 
 def is_frozen(node: Session, shard: Shard) -> bool:
-    """True if no open transaction has written to the old table of a shard that Citus has moved."""
+    """Return whether no open transaction has written to the old table of a moved shard."""
     (writers,) = node.row(query("shard_writers"), table=node.table(shard.table).oid)
     return not writers
 
@@ -70,7 +70,7 @@ def is_frozen(node: Session, shard: Shard) -> bool:
 def handed_over(
     coordinator: Session, table: Table, old: ShardSession, old_shard: Shard, new_shards: Opened
 ) -> list[dict[str, object]]:
-    """Positions in the new shards that exclude all rows of the old shard, which was read to its end."""
+    """Return positions in the new shards that exclude all rows of the old shard, which was read to its end."""
     try:
         return positions_in(coordinator, table, old, old_shard, new_shards)
     except psycopg.errors.UndefinedTable as error:
@@ -156,7 +156,7 @@ def gone(shard: Shard) -> InputError:
 
 
 class Moves:
-    """Locks on old shards, by group and key; each node has one session, in one transaction."""
+    """Locks on old shards, by group and key. Each node has one session with one open transaction."""
 
     def __init__(self) -> None:
         self.sessions: dict[int, ShardSession] = {}
@@ -167,10 +167,10 @@ class Moves:
         self, distributed: Distributed, old: ShardSession, old_shard: Shard, new_shards: Opened, *,
         is_frozen: bool, ends: bool,
     ) -> list[dict[str, object]] | None:  # fmt: skip
-        """The positions in the new places of a shard that was read to its end; None if the positions are still unknown.
+        """Return the positions in the new places of a shard that was read to its end. None means unknown.
 
-        ``ends``: the run is about to end, and fails if the positions are unknown. In a run that continues, the reason
-        is reported once.
+        ``ends`` is true if the run is about to end. The run then fails if the positions are unknown. Otherwise, the
+        reason is reported once.
         """
         problem = InorderError(f"{old_shard.place} was moved, and is still written to: try again")
         if is_frozen:
@@ -187,16 +187,16 @@ class Moves:
 
     def followed(self, old_shard: Shard, new_shards: list[Shard]) -> None:
         self.release(old_shard)
-        self.reported.discard(old_shard.key)  # a shard that moves back is a new table
+        self.reported.discard(old_shard.key)  # a shard that is moved back is a new table
         report(f"{old_shard.place} was read to its end; continuing in {', '.join(shard.place for shard in new_shards)}")
 
     def keep(self, coordinator: Session, shard: Shard) -> None:
-        """Lock a shard, unless it is locked already. Raise an error if the shard no longer exists."""
+        """Lock a shard unless it is already locked. Raise an error if the shard no longer exists."""
         session = self.session(coordinator, shard)
         if shard.key in self.keys[shard.group]:
             return
         try:
-            with session.connection.transaction():  # a savepoint, because an error must not release the other locks
+            with session.connection.transaction():  # a savepoint: an error must not release the other locks
                 table = session.table(shard.table)
                 session.connection.execute(session.statement(query("hold_type"), table=table.identifier))
         except psycopg.errors.UndefinedTable as error:
@@ -204,7 +204,7 @@ class Moves:
         self.keys[shard.group].add(shard.key)
 
     def session(self, coordinator: Session, shard: Shard) -> ShardSession:
-        """The session on the node of a shard, in a transaction. A lost session is replaced, and its locks are gone."""
+        """Return the session on the node of a shard, in a transaction. A lost session is replaced without its locks."""
         if shard.group in self.sessions:
             try:
                 self.sessions[shard.group].connection.execute("SELECT")

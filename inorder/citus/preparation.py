@@ -1,4 +1,4 @@
-"""Prepare all shards of a table, one after the other, each on its node."""
+"""Prepare all shards of a table, one after another, each on its node."""
 
 import time
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class Request:
 
 
 class Preparation:
-    """A run for all shards. ``repeats``: runs are repeated, and shards that are already readable are not reported."""
+    """The preparation of all shards. If ``repeats`` is true, shards that are already readable are not reported."""
 
     def __init__(self, request: Request, say: Say, repeats: bool = False) -> None:
         self.request, self.say, self.repeats = request, say, repeats
@@ -42,11 +42,11 @@ class Preparation:
         self.distributed = Distributed(session, self.request.table)
 
     def run(self) -> int:
-        """Prepare all shards, including shards that are moved in the meantime. Return the number of shards."""
+        """Prepare all shards, including shards that are moved meanwhile. Return the number of shards."""
         shards = self.distributed.shards()
         column = "" if self.request.undo else self.column()
         for shard in {(shard.host, shard.port): shard for shard in shards}.values():
-            on_node(self.session, shard).close()  # raises an error at once if a node has no extension
+            on_node(self.session, shard).close()  # raise an error early if a node has no extension
         prepared: set[Shard] = set()
         while waiting := [shard for shard in shards if shard not in prepared]:
             for place, shard in enumerate(waiting, 1):
@@ -57,7 +57,7 @@ class Preparation:
 
     def prepare(self, shard: Shard, column: str, place: str) -> None:
         outer, dsn = self.request, node_dsn(self.session, shard)
-        # Citus creates the index of the table on each shard.
+        # Citus creates the index on each shard.
         request = steps.Request(
             shard.table, column, outer.lock_timeout, outer.tries, outer.undo, False, dsn, insert_only=True
         )
@@ -82,9 +82,9 @@ class Preparation:
         return True
 
     def column(self) -> str:
-        """The column with the transaction number.
+        """Return the name of the column with the transaction number.
 
-        Raise an error unless the nodes generate the number, and the column has an index.
+        Raise InputError unless the nodes generate the number, and the column has an index.
         """
         table = self.distributed.table
         rows = self.session.rows(
@@ -93,7 +93,7 @@ class Preparation:
         generated = [(str(name), indexed) for name, is_generated, indexed in rows if is_generated]
         if len(generated) > 1:
             raise InputError(
-                f"table {table.shown} has several columns with transaction numbers: choose one by --column"
+                f"table {table.shown} has several columns with transaction numbers: choose one with --column"
             )
         if not generated:
             evaluated = one_line(str(rows[0][0])) if rows else None
@@ -126,13 +126,13 @@ def run(request: Request, say: Say) -> int:
 
 
 def repeat(request: Request, seconds: float) -> NoReturn:
-    """Repeat the preparation at an interval, also after restarts of the coordinator. Report only changes."""
+    """Repeat the preparation at an interval, even after restarts of the coordinator. Report only changes."""
     preparation = Preparation(request, report, repeats=True)
 
     def work() -> None:
         try:
             preparation.run()
         except psycopg.errors.UndefinedTable as error:
-            report(f"trying again: {first_line(error)}")  # a shard was moved in the meantime
+            report(f"trying again: {first_line(error)}")  # a shard was moved meanwhile
 
     forever(request.dsn, preparation.attach, work, lambda: time.sleep(seconds))

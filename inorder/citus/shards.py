@@ -1,4 +1,4 @@
-"""The shards of a table that Citus has distributed, as the coordinator knows them, and sessions on their nodes."""
+"""The shards of a distributed Citus table according to the coordinator, and sessions on their nodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from inorder.connection.session import Session, Table, explained
 from inorder.errors import InputError
 from inorder.text import one_line, quoted
 
-COORDINATOR = 0  # the coordinator's group, to which no other node belongs
+COORDINATOR = 0  # the group of the coordinator, and of no other node
 ANEW = "HINT:  Start with a new position."
-HASH = "h"  # partmethod, in pg_dist_partition, of a table that is distributed by the hash of a column
-# Prefixes of the names of libpq's parameters that apply to one host.
+HASH = "h"  # partmethod in pg_dist_partition for a table distributed by hash
+# Prefixes of libpq parameters that apply to a single host.
 OF_ONE_HOST = ("hostaddr", "password", "gssdelegation", "oauth_client", "scram_")
-# Citus hides shards in pg_class from applications that it does not know, and treats LOCK TABLE as a change of a shard.
+# Citus hides shards in pg_class from unknown applications, and treats LOCK TABLE as a change of a shard.
 SETTINGS: tuple[LiteralString, ...] = (
     "SET LOCAL citus.override_table_visibility = off",
     "SET LOCAL citus.enable_manual_changes_to_shards = on",
@@ -26,19 +26,19 @@ SETTINGS: tuple[LiteralString, ...] = (
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of a distributed table: a table on one node. ``low`` and ``high`` bound the hash of a column."""
+    """A part of a distributed table: a table on a node. ``low`` and ``high`` are the bounds of the hash of a column."""
 
     id: int
-    table: str  # the quoted name of the table, with its schema
-    group: int  # group of the node; a server that replaces the node has the same group
+    table: str  # the quoted table name with its schema
+    group: int  # group of the node; if a server replaces the node, the group stays
     host: str
     port: int
-    low: int | None = None  # lower bound of the hash; None if shards of the table are never split
+    low: int | None = None  # lower bound of the hash; None if the table's shards are never split
     high: int | None = None
 
     @property
     def key(self) -> str:
-        """The key of a shard on a node: shard id and group.
+        """The key of a shard on a node, built from its shard id and group.
 
         The key changes if the shard is moved, but not if its node is replaced.
 
@@ -56,7 +56,7 @@ class Shard:
         return f"{one_line(self.host)}:{self.port}"
 
     def holds(self, other: "Shard") -> bool:
-        """True if the other shard has rows that were in this shard.
+        """Return whether the other shard has rows that were in this shard.
 
         >>> whole = Shard(1, "public.t_1", 1, "a", 5432, 0, 9)
         >>> [whole.holds(Shard(2, "public.t_2", 1, "a", 5432, *part)) for part in ((0, 4), (5, 9), (10, 19))]
@@ -72,12 +72,12 @@ class Shard:
 
 
 class ShardSession(Session):
-    """A session on the node of a shard, with settings under which Citus shows the shard."""
+    """A session on the node of a shard, with settings that make Citus show the shard."""
 
     settings = SETTINGS
 
     def hint_of_name(self, name: str) -> str:
-        """No hint: users do not type the names of shards, and the callers handle the error for a moved shard."""
+        """Return no hint: users do not type shard names, and the callers handle the error for a moved shard."""
         return ""
 
 
@@ -90,12 +90,12 @@ class Distributed:
             raise InputError(f"the database {quoted(self.table.database)} has no extension citus: {name} has no shards")
 
     def shard_name(self, number: int) -> str:
-        """The name of the shard table with this id, even if the shard was split."""
+        """Return the name of the shard table with this id, even if the shard was split."""
         (name,) = self.session.row(query("citus_shard_name"), table=self.table.oid, shard=number)
         return str(name)
 
     def nodes(self) -> dict[int, tuple[str, int]]:
-        """Host and port of each node by group, including nodes without a shard of the table."""
+        """Return host and port of each node by group, including nodes without a shard of the table."""
         rows = self.session.rows(query("citus_nodes"))
         return {group: (host, port) for group, host, port in rows}
 
@@ -119,7 +119,7 @@ class Distributed:
 
 
 def successors(earlier: Mapping[str, Shard], listed: Sequence[Shard]) -> dict[str, list[Shard]]:
-    """The known shards that no longer exist, each with the shards that replaced it.
+    """Return the earlier shards that no longer exist, each with the shards that replaced it.
 
     >>> whole, half = Shard(1, "t_1", 1, "a", 5432, 0, 9), Shard(2, "t_2", 2, "b", 5432, 0, 4)
     >>> rest = Shard(3, "t_3", 1, "a", 5432, 5, 9)
@@ -146,7 +146,7 @@ def successors(earlier: Mapping[str, Shard], listed: Sequence[Shard]) -> dict[st
 
 @dataclass(frozen=True)
 class Node:
-    """The address of a node, for a session with the coordinator's parameters. The coordinator has the host None."""
+    """The address of a node, for a session with the coordinator's parameters. The coordinator's host is None."""
 
     host: str | None
     port: int
@@ -154,11 +154,11 @@ class Node:
     user: str
 
     def dsn(self, coordinator: str) -> str:
-        """The connection string of the coordinator, redirected to the node.
+        """Return the coordinator's connection string, redirected to the node.
 
-        An empty hostaddr or password in the string overrides the environment. All nodes get the parameters that libpq's
-        environment and files set. The host comes from the coordinator's catalog and is not trusted. The host gets no
-        password, except a password that the user has stored for this host in the password file.
+        An empty hostaddr or password in the string overrides the environment. All nodes get the parameters from libpq's
+        environment and files. The host comes from the coordinator's catalog, and is not trusted: it gets no password,
+        except a password that the user has stored for this host in the password file.
         """
         if self.host is None:
             return coordinator

@@ -1,1 +1,1 @@
-"""Connections to the user's servers: statements, retries, streams of rows, and positions kept by the client."""
+"""Connections to the user's servers: statements, retries, streams of rows, and positions stored by the client."""

@@ -1,4 +1,4 @@
-"""Connections to a server, and the queries in the SQL files of this package."""
+"""Connections to a server, and the queries in the package's SQL files."""
 
 import re
 from collections.abc import Container, Iterator, Sequence
@@ -14,22 +14,22 @@ from psycopg.conninfo import make_conninfo
 from inorder.errors import InputError
 
 APPLICATION_NAME = "inorder"
-# If the server disappears silently, the kernel by default waits for two hours. With these settings, the wait is twenty
-# seconds, both for an answer and for a connection. tcp_user_timeout is in milliseconds, and the others are in seconds.
+# If the server disappears silently, the kernel waits for two hours by default. With these settings, it waits for twenty
+# seconds, both for an answer and for a new connection. tcp_user_timeout is in milliseconds, the others are in seconds.
 SILENCE = {
     "connect_timeout": "20", "keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "2",
     "tcp_user_timeout": "20000",
 }  # fmt: skip
-# pg_catalog is named so that it comes first. pg_temp is named last: if it were not named, pg_temp would be searched
-# first for tables and types, and a temporary table that a trigger, or another client of a pooler, has created could
-# pose as pg_class. The path has no other schema, even at its end: an operator whose argument types match better is
-# chosen even if its schema comes later.
+# pg_catalog is listed so that it is searched first. pg_temp is listed last: otherwise it would be searched first for
+# tables and types, and a temporary table of a trigger or of another client of a pooler could shadow pg_class. No other
+# schema is listed, not even at the end, because an operator whose argument types match better is chosen even if its
+# schema comes later.
 SEARCH_PATH = "pg_catalog, pg_temp"
-# Trusted values of pg_settings.source for the path at the start of a session: the path was set by the client, or by a
-# role that may alter the user's role. With any other value, the owner of the database may have set the path.
+# Trusted values of pg_settings.source for the path at the start of a session. The path was then set by the client, or
+# by a role that may alter the user's role. With any other value, the owner of the database may have set it.
 TRUSTED_SOURCES = ("client", "user", "database user")
-# Settings by which a server ends long statements and sessions, each with the version that introduced the setting; 0
-# stands for any version.
+# Settings that make a server end long statements and sessions, each with the server version that introduced it (0: any
+# version).
 TIMEOUTS: dict[LiteralString, int] = {
     "statement_timeout": 0, "lock_timeout": 0, "idle_in_transaction_session_timeout": 0, "transaction_timeout": 170000,
 }  # fmt: skip
@@ -41,20 +41,20 @@ Connection = psycopg.Connection[ServerRow]
 
 
 def connect(dsn: str) -> Connection:
-    """A connection to a server of the lab."""
+    """Connect to a test server of the lab."""
     return psycopg.connect(dsn, autocommit=True, application_name=APPLICATION_NAME)
 
 
 class UserConnection(psycopg.Connection[ServerRow]):
-    """A connection to the user's server, where a role's or database's search_path may lead to other users' objects.
+    """A connection to the user's server, where a role's or database's search_path may lead to objects of other users.
 
-    Each transaction therefore begins with its own settings, including SEARCH_PATH, and a statement outside of a
-    transaction is run in a new transaction. Poolers would refuse a startup option, and a session setting would affect
-    other clients of a pooler.
+    Each transaction therefore begins with its own settings, including SEARCH_PATH. A statement outside a transaction
+    runs in a new transaction. Poolers would refuse a startup option, and a session setting would affect other clients
+    of a pooler.
     """
 
-    settings: sql.SQL | sql.Composed | None = None  # statements that take no snapshot and qualify all names
-    keeps_path = False  # True if the path is set for the session
+    settings: sql.SQL | sql.Composed | None = None  # statements that take no snapshot, and qualify all names
+    keeps_path = False  # True if the path was set for the session
 
     @contextmanager
     def transaction(
@@ -77,21 +77,22 @@ class UserConnection(psycopg.Connection[ServerRow]):
         return self.info.transaction_status == pq.TransactionStatus.IDLE
 
     def keep_path(self, statement: sql.SQL) -> None:
-        """Set the session's path, for statements outside transactions.
+        """Set the session's path for statements outside transactions.
 
-        This function is unsafe behind a pooler in transaction mode.
+        This is unsafe behind a pooler in transaction mode.
         """
         self.execute(statement)
         self.keeps_path = True
 
     def by_users_path(self, text: sql.SQL, name: str) -> Any:
-        """The OID of a table. Only the table name is resolved by the user's path: all other names are qualified.
+        """Return the OID of a table. Only the table name is resolved with the user's path: other names are qualified.
 
-        Behind a pooler, a name without a schema is refused if the server's session was started by another client, with
-        another path.
+        Behind a pooler, raise InputError for a name without a schema if the server session has another path than
+        requested.
         """
         with super().transaction(force_rollback=True):
-            # The path is read before it is set below. SHOW is safe under any path, because it looks up no object.
+            # The path is read before it is set below. SHOW is safe under any path, because it resolves no name of an
+            # object.
             (present,) = one_row(self, "SHOW search_path")
             super().execute(query("session_settings"))
             super().execute("SET LOCAL search_path TO DEFAULT")
@@ -113,7 +114,9 @@ class UserConnection(psycopg.Connection[ServerRow]):
 
 
 def asked_path(options: str) -> str | None:
-    r"""The last search_path in the options of a connection, which overrides earlier settings; None if not set.
+    r"""Return the last search_path in the options of a connection, which overrides earlier ones.
+
+    Return None if the options do not set it.
 
     >>> [asked_path(text) for text in ("", "-c geqo=off", r"-csearch_path=a,\ b", "-c search_path=a --search-path=c")]
     [None, None, 'a, b', 'c']
@@ -124,7 +127,7 @@ def asked_path(options: str) -> str | None:
 
 
 def same_path(path: str, other: str) -> bool:
-    """True if two settings name the same schemas in the same order.
+    """Return whether two settings name the same schemas in the same order.
 
     >>> same_path('a,"b"', "a, b"), same_path("a", "b")
     (True, False)
@@ -135,7 +138,7 @@ def same_path(path: str, other: str) -> bool:
 
 
 def is_unqualified(name: str) -> bool:
-    """True if a name in SQL has no schema and is not a number.
+    """Return whether a name in SQL has no schema and is not a number.
 
     >>> is_unqualified('"a.b"'), is_unqualified('a."b"'), is_unqualified("1259")
     (True, False, False)
@@ -144,7 +147,7 @@ def is_unqualified(name: str) -> bool:
 
 
 def connect_as_user(dsn: str) -> UserConnection:
-    """An autocommit connection to the user's server; libpq's environment supplies parameters that are not in the DSN.
+    """Connect to the user's server in autocommit mode. libpq's environment supplies parameters missing in the DSN.
 
     Text is UTF-8, regardless of the environment. No statement is prepared, because a pooler may change the session.
     """
@@ -154,7 +157,7 @@ def connect_as_user(dsn: str) -> UserConnection:
 
 
 def with_path(dsn: str, path: str = SEARCH_PATH) -> str:
-    r"""The connection string with the path as a startup option, after the options that the user gave.
+    r"""Return the connection string with the path as a startup option, after the options that the user gave.
 
     >>> with_path("dbname=shop options='-c geqo=off'")
     "dbname=shop options='-c geqo=off -c search_path=pg_catalog,\\\\ pg_temp'"
@@ -165,10 +168,10 @@ def with_path(dsn: str, path: str = SEARCH_PATH) -> str:
 
 
 def pinned(dsn: str) -> str:
-    """The connection string for a driver that runs its own queries as soon as it is connected.
+    """Return the connection string for a driver that runs its own queries as soon as it is connected.
 
-    The path is set before these queries by a startup option or, if a pooler refuses or drops the option, by a setting
-    of the role: has_path() checks this.
+    The path is set before these queries by a startup option. If a pooler refuses or drops this option, it must be set
+    for the role, which has_path() checks.
     """
     plain = completed(dsn)
     refusal = "a pooler drops it"
@@ -177,7 +180,7 @@ def pinned(dsn: str) -> str:
             return with_path(plain)
     except psycopg.OperationalError as error:
         refusal = str(error).strip().rpartition("\n")[2]
-    if has_path(plain):  # raises an error if no server answers
+    if has_path(plain):  # raises an error if the server does not answer
         return plain
     raise InputError(
         f"search_path cannot be set at the start of a connection: {refusal}\n"
@@ -187,20 +190,20 @@ def pinned(dsn: str) -> str:
 
 
 def has_path(dsn: str) -> bool:
-    """True if sessions begin with SEARCH_PATH, and the owner of the database cannot change this path."""
+    """Return whether sessions begin with SEARCH_PATH, and the owner of the database cannot change this path."""
     with closing(psycopg.connect(dsn, autocommit=True)) as session:
         path, source = one_row(session, query("path_at_start"))
     return path.replace(" ", "") == SEARCH_PATH.replace(" ", "") and source in TRUSTED_SOURCES
 
 
 def completed(dsn: str) -> str:
-    """The user's connection string with the parameters that all connections of the tool have, for any driver."""
+    """Return the user's connection string with the parameters of all connections of the tool, for any driver."""
     timeouts = SILENCE | given(dsn, SILENCE)
     return make_conninfo(dsn, fallback_application_name=APPLICATION_NAME, client_encoding="utf8", **timeouts)
 
 
 def given(dsn: str, names: Container[str]) -> dict[str, str]:
-    """The parameters among ``names`` that the string, its service or the environment sets, as libpq finds them.
+    """Return the parameters among ``names`` that the string, its service or the environment sets, as libpq finds them.
 
     libpq reports parameters only for a connection. This function therefore connects to a socket that does not exist.
 
@@ -214,9 +217,9 @@ def given(dsn: str, names: Container[str]) -> dict[str, str]:
 
 
 def untimed(version: int, scope: LiteralString = "LOCAL") -> tuple[LiteralString, ...]:
-    """Statements that disable timeouts for a transaction or a session, as pg_dump does.
+    """Return statements that disable timeouts for a transaction or a session, as pg_dump does.
 
-    Without these statements, a read that a timeout ended would be repeated, and the timeout would end each repetition.
+    Otherwise, a read that a timeout ended would be repeated, and the timeout would end each repetition.
 
     >>> untimed(150020, "SESSION")[-1]
     'SET SESSION idle_in_transaction_session_timeout = 0'
@@ -233,7 +236,7 @@ def identifier(*names: str) -> str:
 
 
 def execute(connection: Connection, *statements: str) -> None:
-    """Execute statements one by one, with the extended protocol, which refuses an injected second statement."""
+    """Execute statements one by one with the extended protocol, which refuses an injected second statement."""
     for statement in statements:
         connection.execute(statement.encode(), binary=True)
 
@@ -246,7 +249,10 @@ def one_row(connection: Connection, statement: str | sql.SQL | sql.Composed, par
 
 @cache
 def queries() -> dict[str, sql.SQL]:
-    """The queries of the SQL files by name. A query has no empty line, and begins with a comment with its name."""
+    """Return the queries in the SQL files by name.
+
+    A query has no empty line, and begins with a comment that contains its name.
+    """
     texts = [file.read_text(encoding="utf-8") for file in files("inorder").joinpath("queries").iterdir()]
     return {
         statement[3 : statement.index(":")]: sql.SQL(statement)

@@ -1,4 +1,4 @@
-"""Retries of statements after a conflict, and while a server is unavailable."""
+"""Retry statements after a conflict, and while a server is unavailable."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,20 +11,20 @@ from inorder.connection.database import Connection
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 10.0
-TRIES = 10  # consecutive attempts; the pauses between the attempts take 33 s in total
+TRIES = 10  # consecutive attempts, with pauses of 33 s in total
 
-CONFLICTS = ("40001", "40P01")  # serialization failure or conflict with a standby's recovery; deadlock
+CONFLICTS = ("40001", "40P01")  # serialization failure or recovery conflict, and deadlock
 CANCELLED = "57014"
 OF_RECOVERY = (
     "ProcessInterrupts",
     "ProcessRecoveryConflict",
-)  # prefixes of the names of server functions that report a conflict with recovery
+)  # prefixes of the server functions that report a recovery conflict
 
 Result = TypeVar("Result")
 
 
 def pauses() -> Iterator[float]:
-    """Pauses that double each time, up to a limit.
+    """Yield pauses that double each time, up to a limit.
 
     >>> [round(pause, 1) for pause in islice(pauses(), 9)]
     [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
@@ -43,7 +43,7 @@ def attempts(tries: int = TRIES) -> Iterator[int]:
 
 
 def retries() -> Iterator[int]:
-    """The attempts that follow a first attempt, after pauses."""
+    """Yield the attempts that follow a first attempt, after pauses."""
     return islice(attempts(), 1, None)
 
 
@@ -52,10 +52,10 @@ def is_of_recovery(error: psycopg.Error) -> bool:
 
 
 def was_cut_off(error: psycopg.Error) -> bool:
-    """True for an error that a shorter read may avoid: a conflict with recovery on a standby, or a canceled statement.
+    """Return whether a shorter read may avoid the error: a recovery conflict on a standby, or a canceled statement.
 
-    ADBC does not report which function of the server raised an error: every conflict in a read by ADBC counts as a
-    conflict with recovery.
+    ADBC does not report which server function raised an error. Every conflict in a read with ADBC therefore counts as a
+    recovery conflict.
 
     >>> was_cut_off(psycopg.errors.QueryCanceled()), was_cut_off(changed("t"))
     (True, False)
@@ -65,7 +65,7 @@ def was_cut_off(error: psycopg.Error) -> bool:
 
 
 def changed(subject: str) -> psycopg.Error:
-    """A conflict that the server does not detect: the table was changed while its rows were read."""
+    """Build the error for a table that was changed while it was read. The server does not detect this conflict."""
     return psycopg.errors.SerializationFailure(f"{subject} was changed while it was read")
 
 

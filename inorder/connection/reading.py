@@ -1,6 +1,7 @@
-"""Read a table by positions that the reader keeps: the queries of Spark and dlt.
+"""Read a table from positions that the reader stores: the queries for Spark and dlt.
 
-The server returns a position as text. The reader sends this text back, without the origin if any origin is accepted.
+The server returns a position as JSON. The reader sends it back unchanged, but without the origin if any origin is
+accepted.
 """
 
 import json
@@ -18,7 +19,7 @@ from inorder.connection.session import Session, Table, explained, may_pass
 from inorder.errors import InorderError
 
 ACCEPTANCE = "the option accept_origin"
-MOST_DIGITS = 38  # the most digits of a decimal in Spark, Arrow and dlt
+MOST_DIGITS = 38  # maximum number of digits of a decimal in Spark, Arrow and dlt
 
 Result = TypeVar("Result")
 
@@ -28,18 +29,18 @@ class TableColumn:
     """A column of a table. Type names are None for types that are not built in."""
 
     name: str
-    written: str  # the type as written in SQL
-    type: str | None  # the base type of a domain
+    written: str  # the type in SQL syntax
+    type: str | None  # for a domain, its base type
     modifier: int = -1
-    element: str | None = None  # the type of an array's elements
+    element: str | None = None  # the element type of an array
     is_key: bool = False  # True if the primary key contains the column
     is_array: bool = False
-    labels: tuple[str, ...] = ()  # the labels of an enum, or of an array's enum
-    fields: tuple["TableColumn", ...] = ()  # the attributes of a composite
+    labels: tuple[str, ...] = ()  # the labels of an enum, or of an array of enums
+    fields: tuple["TableColumn", ...] = ()  # the attributes of a composite type
 
     @property
     def decimal(self) -> tuple[int, int] | None:
-        """Precision and scale of a numeric; None if the precision is missing, or too large for Spark, Arrow and dlt.
+        """Precision and scale of a numeric. None if the precision is missing, or too large for Spark, Arrow and dlt.
 
         >>> TableColumn("n", "numeric(12,2)", "numeric", (12 << 16 | 2) + 4).decimal
         (12, 2)
@@ -51,14 +52,14 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class Slice:
-    """A batch, or a part of a batch. Before the part is read on a standby, the WAL up to ``lsn`` must be replayed."""
+    """A batch, or a part of a batch. A standby must replay the WAL up to ``lsn`` before it is read."""
 
     batch: str
     lsn: str
 
 
 class LazySession:
-    """A session that is opened on first use, and again after a lost connection; threads use the session in turn."""
+    """A session that is opened on first use, and reopened after a lost connection. Threads take turns using it."""
 
     def __init__(self, dsn: str, kind: type[Session] = Session) -> None:
         self.dsn, self.kind = dsn, kind
@@ -77,10 +78,10 @@ class LazySession:
 
 
 class Reader:
-    """A table on a server, in a session that is opened on first use, and again if the connection was lost.
+    """A table on a server, in a session that is opened on first use, and reopened after a lost connection.
 
-    Once a query has succeeded, each query is tried up to ten times, for half a minute, if the server restarts or
-    resolves a conflict. Readers of several tables of a server may share a session.
+    Once a query has succeeded, each query is tried up to ten times, for half a minute, while the server restarts or
+    resolves a conflict. Readers of several tables on a server may share a session.
     """
 
     def __init__(self, at: str | LazySession, table: str, accept_origin: bool = False) -> None:
@@ -133,22 +134,22 @@ class Reader:
         return columns_of(self.rows("reader_columns"))
 
     def start(self, where: str) -> str:
-        """The position at the ``beginning`` or, for ``now``, after all transactions that have ended."""
+        """Return the position at the ``beginning`` or, for ``now``, after all transactions that have ended."""
         ((position,),) = self.rows("reader_start", start=where, order_by=None)
         return str(position)
 
     def usable(self, position: str) -> str:
-        """The position as sent to the server: without its origin, if another origin is accepted."""
+        """Return the position to send to the server: without its origin, if another origin is accepted."""
         return json.dumps(json.loads(position) | {"origin": None}) if self.accept_origin else position
 
     def has_rows(self, position: str, wait: float = 0) -> bool:
-        """True if rows follow the position, or come within ``wait`` seconds."""
+        """Return whether rows follow the position, or arrive within ``wait`` seconds."""
         parts = {"position": self.usable(position), "wait": f"{wait} s"}
         rows = self.ask(lambda session, table: session.waited(query("reader_has_rows"), table=table.oid, **parts))
         return any(has_rows for (has_rows,) in rows)
 
     def next(self, position: str, max_rows: int | None, whole: bool = False, until: str | None = None) -> str | None:
-        """The position after the next batch of transactions that had ended at ``until``; None at the end."""
+        """Return the position after the next batch of transactions that had ended at ``until``, or None at the end."""
         name = "reader_next" if until is None else "reader_next_until"
         end = {} if until is None else {"until": until}
 
@@ -162,9 +163,9 @@ class Reader:
         return self.ask(step)
 
     def backlog(self, position: str) -> tuple[int, int | None]:
-        """The number of transactions that have ended since the position, and the number of their rows.
+        """Return the number of transactions that have ended since the position, and the number of their rows.
 
-        Rows are counted up to 10,000. None stands for an unknown number of rows.
+        Rows are counted up to 10,000. If the number of rows is unknown, it is None.
         """
         ((transactions, rows),) = self.rows("reader_backlog", position=self.usable(position))
         return transactions, rows
@@ -186,7 +187,7 @@ def in_one_snapshot(session: Session) -> Iterator[None]:
 
 
 def columns_of(rows: Sequence[ServerRow]) -> list[TableColumn]:
-    """The columns in the rows of reader_columns.
+    """Build the columns from the rows of reader_columns.
 
     >>> columns_of([("n", "bigint", "int8", -1, None, True, False, None, None)])[0].is_key
     True

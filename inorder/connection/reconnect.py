@@ -1,4 +1,4 @@
-"""Continue work across restarts of the server."""
+"""Continue work across server restarts."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class InUseError(InorderError):
-    """The object to work on is in use, possibly by a session that has just lost its connection."""
+    """The requested object is in use, possibly by a session that has just lost its connection."""
 
 
 def report(text: str) -> None:

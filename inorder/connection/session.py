@@ -19,14 +19,14 @@ from inorder.errors import InorderError, InputError, on_error
 from inorder.interrupts import uninterrupted
 from inorder.text import did_you_mean, listed, one_line, quoted
 
-SEEK = "reader_seek("  # part of the server's hint for a table that was changed
+SEEK = "reader_seek("  # part of the server's hint for a changed table
 OTHER_ORIGIN = "this position is of another server or timeline"
 
 ACCESS = {None: "", True: " READ ONLY", False: " READ WRITE"}
 
-LONGEST_WAIT = 5.0  # seconds after which a query that should wait for one second is canceled
+LONGEST_WAIT = 5.0  # seconds until a query that should wait for one second is canceled
 
-# For each SQLSTATE, the setting or function that ended a statement or session: the server names neither in its message.
+# For each SQLSTATE, the setting or function that ended a statement or a session. The server's message does not name it.
 ENDED_BY = {
     "57014": "statement_timeout, or a call of pg_cancel_backend()", "25P03": "idle_in_transaction_session_timeout",
     "25P04": "transaction_timeout", "55P03": "lock_timeout", "57P05": "idle_session_timeout",
@@ -35,10 +35,9 @@ READING = {"table": "SELECT ON", "schema": "USAGE ON SCHEMA"}
 DENIED = re.compile("permission denied for (table|schema) (.+)", re.DOTALL)
 OF_RECOVERY = "max_standby_streaming_delay and hot_standby_feedback of the standby"
 
-# Classes of SQLSTATE for errors that are caused by the state of the server, of a pooler or of rows, and not by an
-# invalid request.
+# Classes of SQLSTATE for errors caused by the state of the server, of a pooler or of rows, not by an invalid request.
 FAILURES = ("22021", "22P05", "25P0", "26", "42P05", "53", "54", "55006", "57", "58", "XX")
-# Connection failure, conflicts, too many connections, lock_timeout, shutdown and startup.
+# Connection failures, conflicts, too many connections, lock_timeout, shutdown and startup.
 PASSING = ("08", "40", "53300", "55P03", "57P")
 
 
@@ -70,7 +69,7 @@ class Table:
 
 
 def lack(role: str, schema: str, has_usage: bool, is_admitted: bool) -> str:
-    """The error for a role that may not use inorder, with the statements that allow the role to use inorder.
+    """Build the error for a role that may not use inorder, with the statements that grant the role access.
 
     >>> print(lack("web", "queue", False, True))
     role "web" may not use inorder, in schema "queue"; HINT: GRANT USAGE ON SCHEMA "queue" TO "web"
@@ -84,11 +83,11 @@ def lack(role: str, schema: str, has_usage: bool, is_admitted: bool) -> str:
 class Session:
     """A connection to a database that has the extension, in any schema.
 
-    All statements run in transactions whose isolation does not depend on defaults: REPEATABLE READ in asked(), and
-    otherwise READ COMMITTED. Settings are local to the transaction, because of poolers.
+    All statements run in transactions whose isolation does not depend on defaults: REPEATABLE READ in asked(), and READ
+    COMMITTED otherwise. Settings are local to the transaction, because of poolers.
     """
 
-    settings: tuple[LiteralString, ...] = ()  # statements that take no snapshot, run in each transaction
+    settings: tuple[LiteralString, ...] = ()  # run in each transaction; the statements take no snapshot
 
     def __init__(self, dsn: str, writes: bool = False) -> None:
         self.dsn = dsn
@@ -106,7 +105,7 @@ class Session:
         self.schema = sql.Identifier(self.schema_name)
 
     def extension(self) -> tuple[str, bool]:
-        """The schema of the extension, or of the SQL edition; and whether the server is a standby."""
+        """Return the schema of the extension or of the SQL edition, and whether the server is a standby."""
         with self.transaction():
             row = self.connection.execute(query("extension_schema")).fetchone()
             self.text_schema = sql.Identifier("inorder_text" if row else "inorder_internal")
@@ -120,7 +119,7 @@ class Session:
         return row[0], row[1]
 
     def hint(self) -> str:
-        """The hint to connect to the primary, with its address if this role may see it."""
+        """Return the hint to connect to the primary, with its address if this role may see it."""
         row = self.connection.execute(query("sender")).fetchone()
         settings = conninfo_to_dict(str(row[2])) if row and row[2] else {}
         host, port = (row[0], row[1]) if row and row[0] else (settings.get("host"), settings.get("port", "5432"))
@@ -160,10 +159,10 @@ class Session:
         return row
 
     def waited(self, text: sql.SQL, **parts: object) -> list[ServerRow]:
-        """The rows of a query that waits for a second by the server's clock.
+        """Return the rows of a query that waits for a second on the server's clock.
 
         The SQL edition waits in pg_sleep(), which sleeps longer if the clock is set back. The query is then canceled,
-        and there are no rows.
+        and no rows are returned.
         """
         is_late = threading.Event()
 
@@ -172,7 +171,7 @@ class Session:
             with suppress(psycopg.Error):
                 self.connection.cancel_safe()
 
-        # Python fails with "release unlocked lock" if an interrupt comes within start() or join().
+        # Python fails with "release unlocked lock" if start() or join() is interrupted.
         timer = threading.Timer(LONGEST_WAIT, end)
         try:
             with uninterrupted():
@@ -202,7 +201,10 @@ class Session:
         return Table(*rows[0])
 
     def hint_of_name(self, name: str) -> str:
-        """A hint with tables whose names differ only in case or schema or, if there are none, in a few letters."""
+        """Return a hint with similar table names.
+
+        The names differ only in case or schema or, if there are no such names, in a few letters.
+        """
         alike = [shlex.quote(str(quoted)) for (quoted,) in self.rows(query("tables_alike"), name=name)]
         if alike:
             return f"There is {listed(alike, ' and ')}: SQL converts a name without quotes to lower case."
@@ -216,7 +218,7 @@ class Session:
         table: Table,
         hint: str = "That table has been read to its end. For the new table, begin with a new position.",
     ) -> None:
-        """Raise an error if the name now belongs to another table, to which the writers write."""
+        """Raise InputError if the name now belongs to another table, to which new rows go."""
         rows = self.rows(query("table_of_name"), schema=table.schema, name=table.name)
         if rows and rows[0][0] != table.oid:
             raise InputError(f"{table.shown} is now another table: the table read so far was renamed\nHINT:  {hint}")
@@ -231,16 +233,16 @@ class Session:
         return Table(*rows[0])
 
     def held(self, table: Table, question: sql.Composable) -> Stream:
-        """A query in a transaction that first locks the columns of a table, and is left open.
+        """Send a query in an open transaction that first locks the columns of a table.
 
-        Without the lock, a query for rows could be planned before an ALTER TABLE changes a type, and run afterwards.
+        Without the lock, a row query could be planned before an ALTER TABLE changes a type, and be executed afterwards.
         """
         hold = self.statement(query("hold_type"), table=table.identifier)
         begin = self.begin("READ COMMITTED")
         return self.sent(begin, query("session_settings"), hold, question)
 
     def asked(self, table: Table, question: sql.Composed) -> Stream:
-        """A query in a transaction that is left open, with one snapshot, so that the result stays valid."""
+        """Send a query in an open transaction with a single snapshot, so that the result stays valid."""
         hold = self.statement(query("hold_tree"), table=table.identifier)
         return self.sent(self.begin("REPEATABLE READ"), hold, query("session_settings"), question)
 
@@ -256,7 +258,7 @@ class Session:
 
 
 def same_server(session: Session) -> str:
-    """The connection string of a session, limited to the server that the session is connected to."""
+    """Return the connection string of a session, limited to the server that the session is connected to."""
     info = session.connection.info
     address = {"hostaddr": info.hostaddr} if info.hostaddr else {}
     return make_conninfo(
@@ -266,18 +268,18 @@ def same_server(session: Session) -> str:
 
 
 def may_pass(error: psycopg.Error) -> bool:
-    """True if a retry is likely to succeed: the server is unavailable, is restarting, or has resolved a conflict.
+    """Return whether a retry is likely to succeed: the server is unavailable, is restarting, or resolved a conflict.
 
     >>> may_pass(psycopg.errors.AdminShutdown()), may_pass(psycopg.errors.UndefinedTable())
     (True, False)
     """
-    if error.sqlstate is None:  # the client raised the error: the connection was lost, or could not be made
+    if error.sqlstate is None:  # the client raised the error: the connection was lost or failed
         return isinstance(error, psycopg.OperationalError)
     return error.sqlstate.startswith(PASSING) or index_went(error)
 
 
 def index_went(error: psycopg.Error) -> bool:
-    """True if an index was dropped while a query used it: on a standby, DROP INDEX CONCURRENTLY takes no lock.
+    """Return whether an index was dropped while a query used it: on a standby, DROP INDEX CONCURRENTLY takes no lock.
 
     >>> index_went(psycopg.errors.InternalError_("could not open relation with OID 16384"))
     True
@@ -286,14 +288,14 @@ def index_went(error: psycopg.Error) -> bool:
 
 
 def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> InorderError:
-    """The error to raise for an error of the server: its message and hint; exit code 2 if the request was invalid.
+    """Convert a server error to the error to raise, with its message and hint. An invalid request has exit code 2.
 
     ``acceptance`` is the option that accepts another origin.
     """
     diagnosis = error.diag
     message = one_line(diagnosis.message_primary or first_line(error))
     for label, text in (("DETAIL", diagnosis.message_detail), ("HINT", diagnosis.message_hint or remedy_of(error))):
-        # Names in the text may contain newlines. Further lines are indented, so that none of them begins with a label.
+        # Names in the text may contain newlines. Continuation lines are indented, so that none begins with a label.
         message += f"\n{label}:  " + text.replace("\n", "\n  ") if text else ""
     if SEEK in (diagnosis.message_hint or "") and acceptance == "--accept-origin":
         message += "\nTo do that, use --accept-table for one run."
@@ -304,12 +306,12 @@ def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> Inor
 
 
 def remedy_of(error: psycopg.Error) -> str | None:
-    """A hint for an error for which the server gives no hint."""
+    """Return a hint for an error for which the server gives none."""
     return setting_of(error) or grant_of(error.diag.message_primary or "")
 
 
 def grant_of(message: str) -> str:
-    """The GRANT that a "permission denied" error asks for. SELECT is enough, because the tool only reads user tables.
+    """Return the GRANT that a "permission denied" error asks for. SELECT is enough: the tool only reads user tables.
 
     >>> grant_of("permission denied for table public.events"), grant_of("permission denied for function f")
     ('GRANT SELECT ON public.events TO the role.', '')
@@ -319,7 +321,7 @@ def grant_of(message: str) -> str:
 
 
 def setting_of(error: psycopg.Error) -> str | None:
-    """A hint that names the setting by which the server ended a statement, because the server's message does not.
+    """Return a hint with the setting that made the server end a statement. The server's message does not name it.
 
     >>> setting_of(psycopg.errors.LockNotAvailable())
     'See lock_timeout.'

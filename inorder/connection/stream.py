@@ -1,4 +1,4 @@
-"""Send a transaction in one message, and read the rows of its COPY as the server sends them."""
+"""Send the statements of a transaction in one message, and read the rows of its COPY as the server sends them."""
 
 import select
 from collections.abc import Generator
@@ -12,13 +12,13 @@ from psycopg.abc import Buffer
 from inorder.connection.database import Connection
 
 BLOCK_BYTES = 65536
-ROWS_AT_ONCE = 1000  # rows that are read before the size of a block is checked
+ROWS_AT_ONCE = 1000  # rows read before the size of a block is checked
 
 TO_BE_SENT = (pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_BOTH)
 
 
 class Rows:
-    """Rows as the server sends them, joined, and the length of each row."""
+    """Consecutive rows as the server sends them, and the length of each row."""
 
     def __init__(self, content: Buffer, lengths: list[int]) -> None:
         self.content, self.lengths = content, lengths
@@ -27,7 +27,7 @@ class Rows:
         return len(self.lengths)
 
     def __getitem__(self, span: slice) -> "Rows":
-        """Some of the rows, without copying.
+        """Return some of the rows without copying them.
 
         >>> bytes(Rows(b"onetwothree", [3, 3, 5])[1:].content)
         b'twothree'
@@ -37,9 +37,9 @@ class Rows:
 
 
 class Stream:
-    """Statements of a transaction, sent together: the server runs them while the client does other work.
+    """Statements of a transaction that are sent together. The server runs them while the client does other work.
 
-    psycopg's COPY takes a round trip for each statement, and twice the CPU time for a row.
+    psycopg's COPY takes a round trip for each statement, and twice the CPU time per row.
     """
 
     def __init__(self, connection: Connection, text: bytes) -> None:
@@ -55,12 +55,12 @@ class Stream:
         self.answer = None
 
     def wait(self) -> None:
-        """Wait for more data from the server; signal handlers run meanwhile."""
+        """Wait for more data from the server. Signal handlers run meanwhile."""
         self.readable.poll()
         self.server.consume_input()
 
     def result(self) -> pq.abc.PGresult | None:
-        """The result of the next statement; None after the last statement. An error rolls back the transaction."""
+        """Return the result of the next statement, or None after the last one. An error rolls back the transaction."""
         while self.server.is_busy():
             self.wait()
         result = self.server.get_result()
@@ -77,7 +77,10 @@ class Stream:
         return result
 
     def begin(self) -> list[bytes | None]:
-        """Read results up to a COPY, or to the end. Return the first row of the last query as text, [] without rows."""
+        """Read results up to a COPY, or to the end.
+
+        Return the first row of the last query as text, or an empty list if there are no rows.
+        """
         if self.answer is None:
             self.answer = []
             while (result := self.result()) is not None and result.status != pq.ExecStatus.COPY_OUT:
@@ -87,7 +90,7 @@ class Stream:
         return self.answer
 
     def blocks(self) -> Generator[Rows, None, None]:
-        """The rows of the COPY in blocks; a large row is a separate block. begin() reads the results after the COPY."""
+        """Yield the rows of the COPY in blocks, and read the results after it. A large row is a separate block."""
         self.begin()
         content, lengths, length = bytearray(), list[int](), 0
         try:
@@ -105,10 +108,10 @@ class Stream:
                     yield Rows(row, [length])
                 elif length == 0:
                     self.wait()
-                del row  # free a row, which may be large, before the next row is read
+                del row  # free the memory before the next row is read
         except psycopg.Error:
             raise
-        except BaseException:  # an interrupt has come, or the caller stops reading
+        except BaseException:  # an interrupt, or the caller stopped reading
             with suppress(psycopg.Error):
                 self.connection.cancel()
             raise

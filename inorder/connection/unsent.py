@@ -1,4 +1,4 @@
-"""Find the row of a batch that the server could not send, and name the row in the error."""
+"""Find the row of a batch that the server could not send, and name it in the error."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,7 +12,7 @@ from inorder.connection.session import Session, Table, explained
 from inorder.connection.stream import Rows, Stream
 from inorder.text import listed
 
-NO_TEXT = ("22021", "22P05")  # bytes that are not text in the server's encoding, or that UTF-8 cannot represent
+NO_TEXT = ("22021", "22P05")  # bytes that are invalid in the server's encoding, or that UTF-8 cannot represent
 AS_TEXT = sql.SQL("pg_catalog.format('%s', e.{})")
 LARGE = (
     "The text of a row must be smaller than 1 GB; a byte of bytea takes two characters. --format binary, arrow and "
@@ -33,9 +33,9 @@ def is_too_large(error: psycopg.Error) -> bool:
 
 @contextmanager
 def named(session: Session, table: Table, rows: Sequence[sql.Composable]) -> Iterator[None]:
-    """If the server cannot send a row, raise an error with the key of the row and the column whose text is invalid.
+    """If the server cannot send a row, raise an error with the key of the row and the column with invalid text.
 
-    ``rows`` has the FROM item of each query so far. The query with the last item is the query that failed.
+    ``rows`` has the FROM item of each query so far. The last item belongs to the query that failed.
     """
     try:
         yield
@@ -50,7 +50,7 @@ def named(session: Session, table: Table, rows: Sequence[sql.Composable]) -> Ite
 
 
 def where(session: Session, table: Table, rows: sql.Composable, has_columns: bool) -> str:
-    """A line for the error message that names the row and, if known, the column; "" if there is no connection."""
+    """Return a DETAIL line that names the row and, if known, the column. Return "" if the connection was lost."""
     with suppress(psycopg.Error):
         columns = columns_of(session.rows(query("reader_columns"), table=table.oid))
         place = first_unsent(session, table, rows)
@@ -64,7 +64,7 @@ def where(session: Session, table: Table, rows: sql.Composable, has_columns: boo
 
 
 def first_unsent(session: Session, table: Table, rows: sql.Composable) -> int:
-    """The number of rows that the server sends before a row that it cannot send."""
+    """Return the number of rows that the server sends before the row that it cannot send."""
     text = query("tail_rows").format(columns=sql.SQL("e.*"), rows=rows, options=sql.SQL("FORMAT csv"))
     count = 0
     try:
@@ -78,7 +78,7 @@ def first_unsent(session: Session, table: Table, rows: sql.Composable) -> int:
 
 
 def sent(session: Session, rows: sql.Composable, place: int, name: str) -> str:
-    """A value of a row as text. No cast is used, because a cast could call a function of a user."""
+    """Return a value of a row as text. No cast is used, because a cast could call a user-defined function."""
     value = AS_TEXT.format(sql.Identifier(name))
     with session.transaction():
         row = session.connection.execute(

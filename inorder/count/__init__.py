@@ -1,1 +1,1 @@
-"""``inorder count``: the exact number of rows of a table, maintained by the extension."""
+"""``inorder count``: the exact number of rows in a table, maintained by the extension."""

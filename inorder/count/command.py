@@ -1,4 +1,4 @@
-"""``inorder count``: its commands and their options; each command calls the counter of a table."""
+"""The subcommands of ``inorder count`` and their options. Each subcommand calls the counter of a table."""
 
 import csv
 import json
@@ -41,7 +41,7 @@ def count() -> None:
 @formatted
 def show(table: str, by: str | None, watch: float | None, shards: bool, dsn: str, output: str) -> None:
     """Print the number of rows of TABLE."""
-    from inorder.count.counter import SHOW  # noqa: PLC0415  # the driver, which the help does not need
+    from inorder.count.counter import SHOW  # noqa: PLC0415  # loads the driver, which --help does not need
 
     if by is None:
         print_number(table, SHOW, shards, dsn, output)

@@ -1,4 +1,4 @@
-"""Query the count of a table."""
+"""Query the exact count of a table."""
 
 from contextlib import closing, suppress
 from datetime import datetime
@@ -47,7 +47,7 @@ TRIES = 5
 
 
 class ShardsCounter(Counter):
-    """The count of a distributed table, in a session on the coordinator. Each shard is counted on its node."""
+    """The count of a distributed table, from a session on the coordinator. Each shard is counted on its node."""
 
     def attach(self, session: Session) -> None:
         self.session = session
@@ -55,17 +55,17 @@ class ShardsCounter(Counter):
         self.table = self.distributed.table
 
     def ask(self, statement: sql.SQL) -> int:
-        """The sum over all shards.
+        """Return the sum over all shards.
 
-        The sum is computed again if a shard was moved meanwhile, because that shard could be counted twice. For a fold,
-        the rows that earlier attempts have added to the counts of the other shards are part of the sum.
+        If a shard was moved meanwhile, the sum is computed again, because that shard could be counted twice. For a
+        fold, the sum includes the rows that earlier attempts have added to the counts of other shards.
         """
         counts: dict[str, int] = {}
         for _ in attempts(TRIES):
             shards = self.distributed.shards()
             if statement is not FOLD:
                 counts.clear()
-            with suppress(psycopg.errors.UndefinedTable):  # a shard was moved in the meantime
+            with suppress(psycopg.errors.UndefinedTable):  # a shard was moved meanwhile
                 for shard in shards:
                     counts[shard.key] = counts.get(shard.key, 0) + self.ask_shard(shard, statement)
                 if self.distributed.shards() == shards:

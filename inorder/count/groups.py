@@ -1,4 +1,4 @@
-"""Query and print counts by group, from a view of the extension."""
+"""Query and print the counts of groups from a view of the extension."""
 
 import csv
 import json
@@ -22,7 +22,7 @@ NULL = "(null)"
 
 
 def columns_of(text: str) -> list[str]:
-    """The columns of --by; an empty list for a count of all rows. As in SQL, names without quotes are lower case.
+    """Parse the columns of --by; an empty list counts all rows. As in SQL, unquoted names are lower case.
 
     >>> columns_of("Status, tenant"), columns_of('"Status"'), columns_of("")
     (['status', 'tenant'], ['Status'], [])
@@ -64,12 +64,12 @@ class GroupCounter(Counter):
 
 
 def by_count(row: Sequence[Any]) -> tuple[int, str]:
-    """A sort key, by which the largest group comes first."""
+    """Return a sort key that puts the largest group first."""
     return -row[-1], str(row)
 
 
 def plain(value: object) -> object:
-    """A value for JSON: times, and numbers that are not integers, become text."""
+    """Return a value for JSON. Times, and numbers that are not integers, become strings."""
     return value if value is None or isinstance(value, (int, str)) else str(value)
 
 

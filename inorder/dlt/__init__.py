@@ -1,1 +1,1 @@
-"""A table as a resource of dlt. This package requires the extra ``dlt``, and no other package imports it."""
+"""A table as a dlt resource. This package requires the extra ``dlt``, and no other package imports it."""

@@ -1,7 +1,7 @@
-"""A resource of dlt, which yields batches of a table. The state of the resource has the position after the last batch.
+"""A dlt resource that yields batches of a table. The resource state contains the position after the last batch.
 
-dlt puts rows and state into one load package. If the extraction fails, there is no package. Each row is therefore in
-exactly one package.
+dlt puts rows and state into the same load package. If the extraction fails, there is no package. Each row is therefore
+in exactly one package.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,13 +46,13 @@ def feed_table(
     changes: bool = False,
     **hints: Any,
 ) -> DltResource:
-    """A resource of dlt: the rows of an insert-only table that were committed since the last run.
+    """Create a dlt resource with the rows of an insert-only table that were committed since the last run.
 
-    With ``changes``, the resource yields the changes of a table with updates and deletes, which changes_enable() logs;
-    dlt merges the changes by the primary key.
+    With ``changes``, the resource yields the changes of a table with updates and deletes, which changes_enable() logs.
+    dlt merges the changes by primary key.
 
-    ``dsn`` is a connection string of libpq. ``start`` is where the first run begins: at the ``beginning``, or ``now``
-    for rows that commit later. A run ends with the transactions that had ended at its start, or after ``max_batches``
+    ``dsn`` is a libpq connection string. ``start`` is where the first run begins: at the ``beginning``, or ``now`` for
+    rows that commit later. A run ends with the transactions that had ended at its start, or after ``max_batches``
     batches of ``max_rows`` rows. ``accept_origin`` continues after a switchover or pg_upgrade. The hints are arguments
     of ``dlt.resource``: name (by default, the table's name), write_disposition (append), primary_key and so on.
     """
@@ -85,9 +85,9 @@ def marked(read: Iterator[pa.Table], column_hints: dict[str, Any]) -> Iterator[p
 def copied(
     reader: Reader, positions: Reader, state: dict[str, Any], read: Iterator[pa.Table], column_hints: dict[str, Any]
 ) -> Iterator[pa.Table]:
-    """Batches of changes, with hints by which dlt merges the rows.
+    """Yield batches of changes, with hints that tell dlt how to merge the rows.
 
-    A batch with the whole table is the last batch of a run, and replaces the table at the destination.
+    A batch with the whole table is the last batch of a run. It replaces the table at the destination.
     """
     key = [column.name for column in reader.columns() if column.is_key]
     before = state.get("position")
@@ -113,7 +113,7 @@ def copied(
 
 
 def by_column(hints: Any) -> dict[str, Any]:
-    """The caller's hints for columns, given as a dictionary, a list, or a model of pydantic.
+    """Return the caller's column hints by column name. They may be a dictionary, a list or a pydantic model.
 
     >>> by_column([{"name": "n", "data_type": "text"}]), by_column(None)
     ({'n': {'name': 'n', 'data_type': 'text'}}, {})
@@ -124,7 +124,7 @@ def by_column(hints: Any) -> dict[str, Any]:
 
 
 def hints_for(columns: Sequence[TableColumn]) -> dict[str, Any]:
-    """Hints for columns that are text in Arrow, but have a type in dlt.
+    """Return hints for columns that are strings in Arrow, but have a type of their own in dlt.
 
     >>> hints_for([TableColumn("n", "integer", "int4"), TableColumn("body", "jsonb", "jsonb")])
     {'body': {'data_type': 'json'}}
@@ -137,7 +137,7 @@ def fields_for(requested: Mapping[str, Any], columns: Sequence[TableColumn]) -> 
 
 
 def field_for(column: TableColumn, hint: Any) -> Field:
-    """A column with an Arrow type that dlt supports, or with the type that the caller's hint names.
+    """Return a column with an Arrow type that dlt supports, or with the type in the caller's hint.
 
     >>> uuids, number = TableColumn("u", "uuid[]", "_uuid", -1, "uuid"), TableColumn("n", "numeric", "numeric")
     >>> field_for(uuids, None).type, field_for(number, None).type
@@ -166,7 +166,7 @@ def batches(
     reader: Reader, arrow: ArrowReader, state: dict[str, Any], start: str, max_rows: int, max_batches: int | None,
     table: Reader | None = None,
 ) -> Iterator[pa.Table]:  # fmt: skip
-    """The rows, batch by batch. ``table``: the table to read, if ``reader`` reads the log of its changes.
+    """Yield the rows, batch by batch. ``table`` is the table to read if ``reader`` reads its change log.
 
     The position after a batch is stored in the state before the batch is yielded, because dlt may stop at a yield
     (add_limit). A batch without rows is skipped. If the server ends a read early, the next attempt reads half as many

@@ -1,7 +1,6 @@
-"""Columns of a table as columns of Spark: the type, and the SQL expression that selects the value.
+"""Table columns as Spark columns: the Spark type, and the SQL expression that selects the value.
 
-A type with an equivalent in Spark is mapped to the equivalent. Values of all other types are text, as the server
-writes it.
+A type with a Spark equivalent is mapped to it. Values of all other types are strings, as the server writes them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ TYPES = {
 
 
 def type_of(kind: pa.DataType) -> str | None:
-    """The type of Spark for a type of Arrow; None if Spark has no such type.
+    """Return the Spark type for an Arrow type, or None if Spark has no such type.
 
     >>> type_of(pa.list_(pa.decimal128(5, 2))), type_of(pa.uuid())
     ('array<decimal(5,2)>', None)
@@ -38,7 +37,7 @@ def types_of(fields: Sequence[Field]) -> dict[str, str]:
 
 
 def ddl(fields: Sequence[Field]) -> str:
-    """The columns as a schema, in the syntax of Spark.
+    """Return the columns as a schema in Spark's DDL syntax.
 
     >>> ddl([as_text(TableColumn("a`b", "inet", "inet"))])
     '`a``b` string'
@@ -48,7 +47,7 @@ def ddl(fields: Sequence[Field]) -> str:
 
 
 def field_of(column: TableColumn) -> Field:
-    """A column, with a type that Spark supports.
+    """Return a column with a type that Spark supports.
 
     >>> columns = [TableColumn("n", "bigint", "int8"), TableColumn("u", "uuid", "uuid")]
     >>> [type_of(field_of(column).type) for column in columns]
@@ -72,13 +71,13 @@ def fields_of(columns: Sequence[TableColumn], table: str) -> list[Field]:
 
 
 def wanted(columns: Sequence[TableColumn], schema: Mapping[str, str], table: str) -> list[Field]:
-    """The columns in a user's schema, which may omit columns, and may give any column the type ``string``."""
+    """Return the columns of the user's schema, which may omit columns and declare any column as ``string``."""
     present = {column.name: column for column in columns}
     return [field_as(present.get(name), name, kind, table) for name, kind in schema.items()]
 
 
 def field_as(column: TableColumn | None, name: str, kind: str, table: str) -> Field:
-    """A column in the type that the schema names. Raise an error if the column is missing or has another type."""
+    """Return a column in its declared type. Raise InputError if the column is missing or has a different type."""
     if column is None:
         raise InputError(
             f"column {quoted(name)} is not in {table}\n"

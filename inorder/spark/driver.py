@@ -1,4 +1,4 @@
-"""The queries of Spark's driver: where batches end, and how batches are divided."""
+"""The queries of the Spark driver, which determine where batches end and how they are divided into tasks."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,18 +19,18 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Task:
-    """A task that reads a part of a batch, either from the server in the options or from ``node``."""
+    """A task that reads a slice of a batch, either from the server in the options or from ``node``."""
 
     table: Table
     slice: Slice
-    node: Node | None = None  # the node of a shard
+    node: Node | None = None  # the node with the shard, if the table is distributed
 
 
 class Driver:
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.readers: dict[str, Reader] = {}  # a reader for the server, or a reader for each shard
-        self.targets: dict[str, str] | None = None  # the positions at which a run of available rows ends
+        self.readers: dict[str, Reader] = {}  # one reader for the server, or one for each shard
+        self.targets: dict[str, str] | None = None  # positions at which an AvailableNow run ends
 
     def __enter__(self) -> "Driver":
         return self
@@ -73,7 +73,10 @@ class Driver:
         return positions
 
     def next(self, start: Offset, max_rows: int | None, wait: float = 0) -> Offset:
-        """The offset after the next batch of at most ``max_rows`` rows, or ``start`` if no rows come in time."""
+        """Return the offset after the next batch of at most ``max_rows`` rows.
+
+        Return ``start`` if no rows arrive within ``wait`` seconds.
+        """
         positions = self.read(start)
         have_rows = self.each(positions, lambda name: self.reader(name).has_rows(positions[name].position, wait))
         return encoded(self.advanced(positions, have_rows, max_rows))
@@ -81,7 +84,7 @@ class Driver:
     def advanced(
         self, positions: Mapping[str, Kept], have_rows: Mapping[str, bool], max_rows: int | None
     ) -> dict[str, Kept]:
-        """The positions after the next batch. The limit of rows is divided among the readers that have rows."""
+        """Return the positions after the next batch. The row limit is divided among the readers that have rows."""
         share = None if max_rows is None else max(max_rows // max(sum(have_rows.values()), 1), 1)
 
         def after(name: str) -> Kept:
@@ -103,7 +106,7 @@ class Driver:
         self.targets = self.all(lambda name: self.reader(name).start("now"))
 
     def backlog(self, offset: Offset) -> dict[str, dict[str, int]]:
-        """The backlog after an offset, for the progress of a query."""
+        """Return the backlog after an offset, for the progress report of a query."""
         positions = self.read(offset)
 
         def of(name: str) -> dict[str, int]:
@@ -129,5 +132,5 @@ class Driver:
         return [Task(table, piece, self.node(name)) for piece in slices]
 
     def node(self, name: str) -> Node | None:
-        """The node that executors read from; None for the server in the options."""
+        """Return the node that executors read from. None stands for the server in the options."""
         return None

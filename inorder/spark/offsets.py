@@ -1,7 +1,7 @@
-"""Offsets. Spark stores nothing else about the source. An offset is a position on a server, as text.
+"""Offsets, which are the only state that Spark stores for the source. An offset contains positions as JSON strings.
 
-An offset has no connection string: a checkpoint contains numbers, names of tables and server identifiers. For a
-table that Citus has distributed, an offset has a position in each shard, by the shard's id and the group of its node.
+An offset has no connection string: a checkpoint contains numbers, table names and server identifiers. The offset of a
+distributed Citus table has a position in each shard, keyed by the shard's id and the group of its node.
 """
 
 import json
@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from inorder.errors import InputError
 from inorder.text import quoted
 
-Offset = dict[str, dict[str, str]]  # an offset in the form that Spark stores
-SERVER = "server"  # the name of the position if there are no shards
+Offset = dict[str, dict[str, str]]  # an offset as Spark stores it
+SERVER = "server"  # key of the position if there are no shards
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Kept:
 
     database: str
     position: str
-    shard: str | None = None  # the shard as JSON, if the position is in a shard
-    follows: str | None = None  # mark of the former shard that this shard continues
+    shard: str | None = None  # the shard as JSON, if the table is distributed
+    follows: str | None = None  # mark of the old shard that this shard continues
 
     @property
     def fields(self) -> dict[str, str]:
@@ -30,7 +30,7 @@ class Kept:
 
 
 def encoded(positions: Mapping[str, Kept]) -> Offset:
-    """Positions as an offset. Equal positions give the same text.
+    """Encode positions as an offset. Equal positions result in the same JSON.
 
     >>> encoded({"a": Kept("shop", "{}")})
     {'a': {'database': 'shop', 'position': '{}'}}
@@ -39,7 +39,7 @@ def encoded(positions: Mapping[str, Kept]) -> Offset:
 
 
 def decoded(offset: object) -> dict[str, Kept]:
-    """The positions in an offset, after checking its format.
+    """Decode the positions in an offset, and check its format.
 
     >>> decoded({"server": {"database": "shop", "position": "{}"}}) == {"server": Kept("shop", "{}")}
     True
@@ -60,7 +60,7 @@ def parts_of(offset: object) -> dict[str, Kept]:
 
 
 def is_kept(entry: object) -> bool:
-    """True if a value has the fields of a position on a server; the server checks the position itself."""
+    """Return whether a value has the fields of a position. The server checks the position itself."""
     return (
         isinstance(entry, dict)
         and {"database", "position"} <= entry.keys() <= {"database", "position", "shard", "follows"}
@@ -70,7 +70,7 @@ def is_kept(entry: object) -> bool:
 
 
 def is_object(text: str) -> bool:
-    """True if the text is a JSON object.
+    """Return whether the string is a JSON object.
 
     >>> [is_object(text) for text in ('{}', '[]', '{')]
     [True, False, False]

@@ -1,7 +1,7 @@
-"""The options of a source in a query: texts by name, which are checked before use.
+"""The options of a source. Spark passes them as strings, which are checked before use.
 
-Connection strings with a password are refused: options are part of a query's plan, which Spark sends to executors and
-may write into logs or a catalog.
+Connection strings with a password are refused. Options are part of the query plan, which Spark sends to executors and
+may write to logs or to a catalog.
 """
 
 import os
@@ -20,7 +20,7 @@ NAMES = (
     "wait", "accept_origin", "shards",
 )  # fmt: skip
 DEFAULT_ROWS, MOST_ROWS = 1_000_000, 2**31 - 1
-MOST_PARTS = 10_000  # limit of reader_split()
+MOST_PARTS = 10_000  # limit in reader_split()
 DEFAULT_WAIT, LONGEST_WAIT = 60, 86_400
 
 
@@ -32,7 +32,7 @@ class Address:
     is_variable: bool = False
 
     def dsn(self) -> str:
-        """The connection string, evaluated on the machine that connects."""
+        """Return the connection string, evaluated on the machine that connects."""
         if not self.is_variable:
             return self.text
         try:
@@ -43,7 +43,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a source. ``plan``: the server that returns positions; ``read``: the server that returns rows."""
+    """The options of a source. ``plan`` is the server that returns positions, ``read`` the server that returns rows."""
 
     table: str
     plan: Address
@@ -53,13 +53,13 @@ class Options:
     start: str
     end: str | None
     whole_transactions: bool
-    wait: int  # maximum number of seconds to wait for a standby
+    wait: int  # maximum number of seconds to wait for a standby to replay the WAL
     accept_origin: bool
     shards: bool = False
 
 
 def parsed(given: Mapping[str, str]) -> Options:
-    """The options of a query; an error if an option is unknown, missing or invalid.
+    """Parse the options of a query. Raise InputError if an option is unknown, missing or invalid.
 
     >>> parsed({"dsn": "service=shop", "table": "events", "max_rows": "500"}).max_rows
     500
@@ -91,14 +91,14 @@ def parsed(given: Mapping[str, str]) -> Options:
 
 
 def checked(options: Options) -> Options:
-    """Refuse options that cannot be used together."""
+    """Raise InputError for options that cannot be used together."""
     if options.shards and options.read != options.plan:
         raise InputError("the options shards and read_dsn cannot be used together: each shard is read on its node")
     return options
 
 
 def check_known(options: Mapping[str, str]) -> None:
-    """Refuse unknown options: a misspelled option would have no effect."""
+    """Raise InputError for an unknown option: a misspelled option would have no effect."""
     for key in options:
         if key not in NAMES:
             raise InputError(f"unknown option {quoted(key)}\nHINT:  The options are {', '.join(NAMES)}.")
@@ -114,7 +114,7 @@ def address_of(options: Mapping[str, str], key: str) -> Address | None:
 
 
 def without_secrets(dsn: str, option: str) -> str:
-    """Refuse a connection string with secrets. Errors do not show the string, which may contain a password."""
+    """Raise InputError for a connection string with secrets. The message does not show the string."""
     try:
         secrets = [key for key in conninfo_to_dict(dsn) if key in SECRETS]
     except psycopg.Error:
@@ -135,7 +135,7 @@ def rows_of(text: str | None) -> int | None:
 
 
 def number(options: Mapping[str, str], key: str, default: int, least: int, most: int) -> int:
-    """A whole number in a range.
+    """Parse a whole number in a range.
 
     >>> number({"parts": "0"}, "parts", 1, 1, 10000)
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""Read the rows of a part of a batch, on an executor, in one transaction, as Arrow batches."""
+"""Read a slice of a batch on an executor. The rows are read in one transaction, as Arrow batches."""
 
 import atexit
 import time
@@ -23,10 +23,10 @@ from inorder.spark.columns import wanted
 from inorder.spark.driver import Task
 from inorder.text import quoted
 
-# Parts of the messages of the driver's libpq, and of psycopg, if no server answers.
+# Parts of the messages of libpq and psycopg when no server answers.
 ABSENT = "Failed to connect", "connection is bad", "connection failed", "connection timeout expired"
 MISFIT = "To read the column as text, declare {column!r} as string in schema()."
-LONGEST_PAUSE = 0.1  # seconds between two polls of a standby whose version is older than 19
+LONGEST_PAUSE = 0.1  # seconds between two polls of a standby older than version 19
 HAS_WAIT_FOR_LSN = 190000
 
 
@@ -41,9 +41,9 @@ class Connection(arrow.Connection):
         self.version = int(version)
 
     def wait_for_lsn(self, lsn: str, seconds: int) -> bool:
-        """Wait until a standby of version 19 or later has replayed the WAL.
+        """Wait until a standby of version 19 or later has replayed the WAL. Return False after a timeout.
 
-        COPY does not accept the statement WAIT FOR. The driver must therefore not wrap the statement in COPY.
+        COPY does not accept the statement WAIT FOR, so the ADBC driver must not wrap it in COPY.
         """
         options = self.cursor.adbc_statement.set_options
         options(**{StatementOptions.USE_COPY.value: "false"})
@@ -52,12 +52,12 @@ class Connection(arrow.Connection):
         return status in ("success", "not in recovery")
 
 
-KEPT: dict[str, Connection] = {}  # the connection that read the previous part in this process
+KEPT: dict[str, Connection] = {}  # the connection that read the previous slice in this process
 
 
 @contextmanager
 def connected(dsn: str) -> Iterator[Connection]:
-    """The connection of the previous part if it still works, otherwise a new connection.
+    """Yield the connection of the previous slice if it still works, or else a new connection.
 
     A new connection costs client and server as much CPU time as 100,000 rows, because the driver queries all types.
     """
@@ -65,7 +65,7 @@ def connected(dsn: str) -> Iterator[Connection]:
     with on_error(connection.close):
         yield connection
     close_kept()
-    with suppress(adbc_driver_manager.Error):  # all rows have been read
+    with suppress(adbc_driver_manager.Error):  # all rows were read
         connection.commit()
     KEPT[dsn] = connection
 
@@ -73,7 +73,7 @@ def connected(dsn: str) -> Iterator[Connection]:
 def still_there(dsn: str) -> Connection | None:
     with suppress(adbc_driver_manager.Error, InputError):
         return checked(KEPT.pop(dsn)) if dsn in KEPT else None
-    return None  # the caller opens a new connection, and reports the error if that fails, too
+    return None  # the caller opens a new connection, and reports an error if that fails
 
 
 def checked(connection: Connection) -> Connection:
@@ -89,7 +89,7 @@ def close_kept() -> None:
 
 
 def read(dsn: str, task: Task, schema: dict[str, str], wait: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a part. A temporary error before the first row is retried."""
+    """Yield the rows of a slice. A temporary error before the first row is retried."""
     for _ in attempts():
         began = False
         try:
@@ -110,7 +110,7 @@ def read(dsn: str, task: Task, schema: dict[str, str], wait: int) -> Iterator[pa
 def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Iterator[pa.RecordBatch]:
     table = task.table
     ((database,),) = connection.asked("SELECT pg_catalog.current_database()::pg_catalog.text")
-    if database != table.database:  # another database may have a table with the same name and OID
+    if database != table.database:  # another database may have a table of the same name and OID
         raise InputError(f"read_dsn connects to the database {quoted(database)}, but dsn to {quoted(table.database)}")
     connection.hold(table.identifier, (*untimed(connection.version), *(SETTINGS if task.node else ())))
     columns = columns_of(connection.rows(query("reader_columns"), table=table.oid))
@@ -123,7 +123,7 @@ def batches(connection: Connection, task: Task, schema: dict[str, str]) -> Itera
 
 
 def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
-    """Wait until a standby has replayed the WAL; on a primary, return at once."""
+    """Wait until a standby has replayed the WAL. On a primary, return at once."""
     if not connection.is_standby:
         return
     if connection.version >= HAS_WAIT_FOR_LSN:
@@ -138,7 +138,7 @@ def wait_for(connection: Connection, lsn: str, seconds: int) -> None:
 
 
 def replayed(connection: Connection, lsn: str, seconds: int) -> bool:
-    """Poll until the WAL is replayed. Return False after a timeout. A promotion stops the replay of WAL."""
+    """Poll until the WAL is replayed. Return False after a timeout, which also ends the wait after a promotion."""
     end, pause = time.monotonic() + seconds, 0.005
     while True:
         ((reached,),) = connection.asked(
@@ -151,7 +151,7 @@ def replayed(connection: Connection, lsn: str, seconds: int) -> bool:
 
 
 def may_pass(error: psycopg.Error) -> bool:
-    """True if a retry may succeed: after a conflict, or while no server answers or the server is starting."""
+    """Return whether a retry may succeed: after a conflict, or while no server answers or the server is starting."""
     text = str(error)
     if error.sqlstate is None and any(word in text for word in ABSENT):
         return "FATAL" not in text or "the database system is" in text

@@ -1,8 +1,8 @@
-"""Read a table that Citus has distributed, shard by shard. The coordinator lists the shards.
+"""Read a distributed Citus table, shard by shard. The coordinator lists the shards.
 
-An offset has a position in each shard. A shard that is moved or split is read to its end in its old place. The next
-offset then has positions in the new places. Each of these is marked with the position at which the old shard ended. The
-mark shows that no rows are missing between the two offsets.
+An offset has a position in each shard. A shard that was moved or split is read to its end in its old place. The next
+offset then has positions in the new places. Each new position is marked with the position at which the old shard ended.
+The mark shows that no rows are missing between the two offsets.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ from inorder.text import quoted
 
 Result = TypeVar("Result")
 
-THREADS = 16  # limit of concurrent shards; further shards wait
-IN_OFFSETS = ("id", "group", "low", "high")  # the coordinator supplies the shard's name and the address of its node
+THREADS = 16  # maximum number of shards that are queried concurrently
+IN_OFFSETS = ("id", "group", "low", "high")  # the coordinator supplies the name and the node of the shard
 
 
 class ShardsDriver(Driver):
@@ -40,10 +40,10 @@ class ShardsDriver(Driver):
         self.coordinator = Reader(options.plan.dsn(), options.table)
         self.distributed: Distributed | None = None
         self.nodes: dict[int, tuple[str, int]] = {}
-        self.sessions: dict[int, LazySession] = {}  # sessions on the nodes, by group
+        self.sessions: dict[int, LazySession] = {}  # sessions on the nodes, keyed by group
         self.shards: dict[str, Shard] = {}
         self.moves = Moves()
-        # the last offset after which there were no rows, and the transactions that had ended at that time
+        # the last offset without rows after it, and the transactions that had ended then
         self.idle: tuple[Offset, object] | None = None
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class ShardsDriver(Driver):
     def find_shards(self) -> dict[str, Shard]:
         now, nodes = self.ask(lambda distributed: (distributed.shards(), distributed.nodes()))
         for group in [group for group in self.sessions if nodes.get(group) != self.nodes.get(group)]:
-            self.sessions.pop(group).close()  # another server has replaced the node
+            self.sessions.pop(group).close()  # the node was replaced by another server
             self.readers = {key: reader for key, reader in self.readers.items() if self.shards[key].group != group}
         self.nodes = nodes
         self.shards |= {shard.key: shard for shard in now}
@@ -110,7 +110,7 @@ class ShardsDriver(Driver):
 
         names = sorted(names)
         for shard in [self.shards[name] for name in names]:
-            self.lazy_session(shard)  # creates the session here, in a single thread
+            self.lazy_session(shard)  # create the session in this thread
         if len(names) < 2:
             return super().each(names, asked)
         with ThreadPoolExecutor(min(len(names), THREADS)) as pool:
@@ -173,11 +173,14 @@ class ShardsDriver(Driver):
     def positions_after(
         self, positions: Mapping[str, Kept], moved: Mapping[str, list[Shard]], max_rows: int | None
     ) -> dict[str, Kept]:
-        """The positions after the next batch. A moved shard is first read to its end, even beyond the run's target."""
+        """Return the positions after the next batch.
+
+        A moved shard is first read to its end, even beyond the target of the run.
+        """
         for key in moved:
             self.hold(key)
             (self.targets or {}).pop(key, None)
-        # is_frozen() is called before has_rows(), because no rows are added to a frozen shard afterwards.
+        # is_frozen() is called before has_rows(): no rows are added to a shard once it is frozen.
         frozen = {key for key in moved if self.is_frozen(key)}
         have_rows = self.each(positions, lambda key: self.reader(key).has_rows(positions[key].position))
         after = self.advanced(positions, have_rows, max_rows)
@@ -197,7 +200,7 @@ class ShardsDriver(Driver):
         self.targets = self.all(lambda name: self.begin(name, "now"))
 
     def end(self, start: Offset) -> Offset:
-        """The end offset of spark.read. Raise an error if a shard was moved since the start offset."""
+        """Return the end offset of spark.read. Raise InputError if a shard was moved since the start offset."""
         for key in self.moved(self.read(start)):
             raise InputError(
                 f"{self.shards[key].place} was moved or split since this offset\nHINT:  Continue with a stream, which "
@@ -225,7 +228,7 @@ class ShardsDriver(Driver):
         return self.reader(key).ask(lambda session, _: is_frozen(session, self.shards[key]))
 
     def followed(self, key: str, former_entry: Kept, new_shards: list[Shard], frozen: bool) -> dict[str, Kept]:
-        """The positions in the shards that replace a shard that was read to its end.
+        """Return the positions in the shards that replace a shard, which was read to its end.
 
         The result is empty while the positions are unknown.
         """
@@ -248,7 +251,7 @@ class ShardsDriver(Driver):
 
 
 def mark(key: str, position: str) -> str:
-    """The mark of a shard that was read up to a position, and is continued by other shards.
+    """Return the mark of a shard that was read up to a position, and is continued by other shards.
 
     >>> mark("7@1", "{}")
     '7@1 44136fa355b3678a'
@@ -257,7 +260,9 @@ def mark(key: str, position: str) -> str:
 
 
 def check_complete(first: Mapping[str, Kept], last: Mapping[str, Kept]) -> None:
-    """Check that a batch has all rows between two offsets: each shard in ``first`` is in ``last``, or continues there.
+    """Check that a batch has all rows between two offsets.
+
+    Each shard in ``first`` must be in ``last``, or be continued there by other shards.
 
     >>> old, new = Kept("d", "{}", "…"), Kept("d", "{1}", "…", mark("7@1", "{}"))
     >>> check_complete({"7@1": old}, {"7@2": new})
@@ -289,7 +294,7 @@ def shard_of(key: str, entry: Kept) -> Shard:
 
 
 def has_numbers(shard: Shard) -> bool:
-    """True if id, group and bounds of a shard are numbers; bounds may be absent."""
+    """Return whether id, group and bounds of a shard are numbers. The bounds may be missing."""
     bounds = () if (shard.low, shard.high) == (None, None) else (shard.low, shard.high)
     return all(type(number) is int for number in (shard.id, shard.group, *bounds))
 

@@ -1,6 +1,6 @@
-"""The data source of Spark: streams, and batch reads, between positions on a server.
+"""The Spark data source: streams and batch reads between positions on a server.
 
-Spark keeps the offsets, schedules the parts, and retries them. A batch has the same rows each time it is read.
+Spark stores the offsets, and schedules and retries the partitions. A batch has the same rows whenever it is read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from inorder.spark.options import Options, parsed
 from inorder.spark.rows import read
 from inorder.spark.shards import ShardsDriver
 
-IDLE_SECONDS = 0.1  # without a trigger, Spark asks a hundred times a second
+IDLE_SECONDS = 0.1  # without a trigger, Spark polls a hundred times a second
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def plan_of(options: Options) -> Driver:
 
 
 class InorderDataSource(DataSource):
-    """``format("inorder")``; register it with ``spark.dataSource.register(InorderDataSource)``."""
+    """The data source ``format("inorder")``. Register it with ``spark.dataSource.register(InorderDataSource)``."""
 
     @classmethod
     def name(cls) -> str:
@@ -55,12 +55,12 @@ class Parts:
         self.options, self.schema = options, schema
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state sent to executors, which do not plan."""
+        """Return the state for the executors, which do not plan."""
         return {"options": self.options, "schema": self.schema}
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, Part):
-            return  # Spark creates an empty partition for a batch without parts
+            return  # Spark creates an empty partition for an empty batch
         task, dsn = partition.task, self.options.read.dsn()
         names = {field.name: field.dataType.simpleString() for field in self.schema.fields}
         yield from read(dsn if task.node is None else task.node.dsn(dsn), task, names, self.options.wait)
@@ -94,7 +94,7 @@ class StreamReader(Parts, DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.last
 
     def reportLatestOffset(self) -> dict[str, dict[str, int]] | None:  # noqa: N802
-        """The backlog of the server, or of each shard. Spark shows it as latestOffset in the progress of the query."""
+        """Return the backlog of the server, or of each shard. Spark shows it as latestOffset in the query progress."""
         return None if self.last is None else self.plan.backlog(self.last)
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:

@@ -1,1 +1,1 @@
-"""``inorder tail``: write the rows of a table, in the order of their transactions, to standard output."""
+"""``inorder tail``: write the new rows of a table to standard output, in the order of their transactions."""

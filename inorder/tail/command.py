@@ -1,4 +1,4 @@
-"""``inorder tail``: options and checks."""
+"""The options of ``inorder tail``."""
 
 import os
 import sys
@@ -12,15 +12,15 @@ from inorder.errors import InputError
 from inorder.options import FILE, FOLDER, Sections, count, dsn_option, duration, format_option, option, size
 from inorder.tail.request import MOST_ROWS, OUTPUTS, Request
 
-INTERVAL = 0.2  # seconds between two updates
+INTERVAL = 0.2  # seconds between two updates of the line
 CLEAR_LINE = "\r\x1b[K"
 ARROW = ("arrow", "parquet")  # formats that require the ADBC driver
 
 
 class RowCount:
-    """A line that is updated while rows are written, and removed at the end.
+    """The number of rows written so far, as a line that is updated on standard error and removed at the end.
 
-    There is no such line if standard error is not a terminal that can update lines, or if the rows go to a terminal.
+    The line is shown only if standard error is a terminal that can update lines, and the rows do not go to a terminal.
     """
 
     def __init__(self, dumb: bool) -> None:
@@ -160,16 +160,17 @@ def tail(**options: Any) -> None:
     check(**options)
     if options["output"] in ARROW:
         take_standard_error()
-    from inorder.tail.run import run  # noqa: PLC0415  # loads the driver, which the help does not need
+    from inorder.tail.run import run  # noqa: PLC0415  # loads the driver, which --help does not need
 
     with RowCount(dumb=os.environ.get("TERM") == "dumb") as written:
         run(Request(**options), written.add)
 
 
 def take_standard_error() -> None:
-    """Reserve standard error for this tool and its commands, until the process ends.
+    """Reserve standard error for this tool and its commands until the process ends.
 
-    The libpq in the ADBC driver prints notices of the server, and a terminal would obey control characters in notices.
+    The libpq in the ADBC driver prints server notices to file descriptor 2. A terminal would interpret control
+    characters in these notices.
     """
     own_stderr = os.fdopen(os.dup(2), "w", buffering=1, encoding=sys.stderr.encoding, errors=sys.stderr.errors)
     nowhere = os.open(os.devnull, os.O_WRONLY)

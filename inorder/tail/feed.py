@@ -1,4 +1,4 @@
-"""A feed as a source: the database keeps its position, and hands out its batches by number."""
+"""A feed as a source of batches. The database stores the position of a feed, and numbers its batches."""
 
 from collections.abc import Generator
 from socket import socket
@@ -31,10 +31,11 @@ class FeedSource(Source):
         self.held: socket | None = None
 
     def lock(self) -> int:
-        """The descriptor of a lock on this host.
+        """Return the descriptor of a lock on this host.
 
-        Commands inherit the lock. If a command outlives this process, the session of this process ends, and its claim
-        to the feed ends too. The lock then still excludes other runs on this host.
+        Commands inherit the lock. If this process is killed while its command is running, the database session ends,
+        and with it the session's claim to the feed. The lock still excludes other runs on this host until the command
+        exits.
         """
         assert self.held is not None
         return self.held.fileno()
@@ -73,9 +74,9 @@ class FeedSource(Source):
         return self.session.row(query(text), name=self.name, owner=self.owner_oid, **parts)
 
     def next(self) -> Batch | None:
-        """The unfinished batch, or the next batch.
+        """Return the unfinished batch, or else the next batch.
 
-        A batch that was delivered before the connection was lost is finished first.
+        If the connection was lost after a batch was delivered, finish that batch first.
         """
         number, self.token = self.ask("tail_feed_batch", max_rows=self.max_rows)
         if number is not None and number == self.delivered:
@@ -88,7 +89,7 @@ class FeedSource(Source):
         try:
             yield from self.read(batch)
         except psycopg.Error as error:
-            # The table may have been renamed: the next attempt reads it by its new name.
+            # The table may have been renamed. The next attempt reads it under its new name.
             if error.sqlstate in CONFLICTS and not self.session.connection.closed:
                 self.session.connection.rollback()
                 self.attach(self.session)

@@ -1,4 +1,4 @@
-"""The output formats of rows."""
+"""The output formats for rows."""
 
 import re
 from collections.abc import Callable, Generator, Iterable
@@ -14,7 +14,7 @@ from inorder.connection.session import Table
 from inorder.connection.stream import Rows
 from inorder.errors import InorderError
 
-OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # control characters that a terminal obeys
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # control characters that a terminal interprets
 NOT_COPIED = sql.SQL("")
 ALL = sql.SQL("SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation, 'e.*'::pg_catalog.text AS columns")
 
@@ -22,13 +22,13 @@ BINARY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # no flags, no header extensio
 BINARY_TRAILER = b"\xff\xff"
 ARROW_TRAILER = b"\xff\xff\xff\xff\0\0\0\0"
 
-Pieces = Generator[tuple[Buffer, Any], None, None]  # pairs of the header of the output, and rows or an Arrow batch
+Pieces = Generator[tuple[Buffer, Any], None, None]  # pairs: the header of the output, and either rows or an Arrow batch
 
 
 def pieces_of_text(blocks: Iterable[Rows]) -> Pieces:
     for rows in blocks:
         yield b"", rows
-        del rows  # free the rows, which may be large, before more rows are read
+        del rows  # free the memory before more rows are read
 
 
 def pieces_of_csv(blocks: Iterable[Rows]) -> Pieces:
@@ -41,7 +41,7 @@ def pieces_of_csv(blocks: Iterable[Rows]) -> Pieces:
 
 
 def pieces_of_binary(blocks: Iterable[Rows]) -> Pieces:
-    """The pieces of COPY BINARY without header and trailer.
+    """Yield the rows of a binary COPY without its header and its trailer.
 
     The server sends the header together with the first row, and the trailer as the last message.
 
@@ -68,8 +68,8 @@ def pieces_of_arrow(batches: Iterable[Any]) -> Pieces:
 
 
 def header_of(batch: Any) -> Buffer:
-    """The start of an Arrow stream: the schema, the labels of enums, and an empty batch."""
-    import pyarrow as pa  # noqa: PLC0415  # other formats do not need it
+    """Return the start of an Arrow stream: the schema, the labels of enums, and an empty batch."""
+    import pyarrow as pa  # noqa: PLC0415  # an optional package, which other formats do not need
 
     empty = [
         pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), column.dictionary)
@@ -89,20 +89,20 @@ def serialized(batch: Any) -> Buffer:
 
 @dataclass(frozen=True)
 class Format:
-    """An output format: a query for the columns, options of COPY, and the bytes around the rows."""
+    """An output format: the query for its columns, its COPY options, and how rows are framed."""
 
     columns: sql.SQL
     options: sql.SQL
     pieces: Callable[[Iterable[Any]], Pieces] = pieces_of_text
     content: Callable[[Any], Buffer] = attrgetter("content")
-    trailer: bytes = b""  # bytes at the end of an output, after which no rows can follow
-    same_bytes: int = 0  # number of first bytes that are the same in all rows of an output
-    frames: int = 0  # the number of messages of the server that are not rows
+    trailer: bytes = b""  # bytes that end an output: no rows can follow
+    same_bytes: int = 0  # number of leading bytes that all rows of an output have in common
+    frames: int = 0  # number of server messages that are not rows
     is_arrow: bool = False
-    escape: str = ""  # format of an escaped control character, for a terminal; empty for binary formats
+    escape: str = ""  # how control characters are escaped on a terminal; empty for binary formats
 
     def shown(self, content: Buffer) -> Buffer:
-        r"""Whole rows for a terminal: control characters are escaped, as in psql.
+        r"""Escape the control characters in whole rows for a terminal, as psql does.
 
         >>> FORMATS["json"].shown('{"a":"\x7f\x9b2J ü"}'.encode()).decode()
         '{"a":"\\u007f\\u009b2J ü"}'
@@ -118,13 +118,13 @@ class Format:
         return self.columns.format(table=table.oid, of_changes=of_changes)
 
     def copy(self, answer: list[bytes | None], rows: sql.Composable) -> sql.Composed:
-        """The COPY statement for rows. The last column of the server's answer is the select list."""
+        """Build the COPY statement for a row query. The last column of the server's answer is the select list."""
         columns = sql.SQL((answer[-1] or b"").decode())
         return query("tail_rows").format(columns=columns, rows=rows, options=self.options)
 
 
-# JSON does not contain the characters \x01 and \x02: with these as quote and delimiter of CSV, COPY leaves JSON
-# unchanged. Binary rows begin with the number of their columns.
+# JSON never contains the characters \x01 and \x02. With these as CSV quote and delimiter, COPY writes JSON unchanged.
+# Each row of a binary COPY begins with its number of columns: same_bytes compares these two bytes.
 FORMATS = {
     "json": Format(query("tail_json"), sql.SQL(r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'"), escape=r"\u{:04x}"),
     "csv": Format(ALL, sql.SQL("FORMAT csv, HEADER"), pieces_of_csv, frames=1, escape=r"\x{:02x}"),

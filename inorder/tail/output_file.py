@@ -1,6 +1,6 @@
 """A regular file as output.
 
-The file is identified by its content, regardless of its path, and is checked whenever the position moves.
+The file is recognized by its content, not by its path. Its content is checked whenever the position moves.
 """
 
 import fcntl
@@ -26,19 +26,19 @@ from inorder.tail.state import Mark
 
 OPENED = f"/proc/self/fd/{STANDARD_OUTPUT}"
 ATTRIBUTE = "user.inorder.output"
-GENERATION = 0x80087601  # FS_IOC_GETVERSION: a number that distinguishes files that reuse an inode number
+GENERATION = 0x80087601  # FS_IOC_GETVERSION returns a number that distinguishes files that reuse an inode number
 UNMARKED = (
     f"the attribute {ATTRIBUTE} cannot be set: {{}}\n"
     "DETAIL:  The file is identified by its inode instead. A new file with the same inode may be refused.\n"
     "HINT:  Let the user who runs inorder own the file."
 )
 ROTATION = "HINT:  To rotate the file, rename it and restart inorder tail; copytruncate loses rows."
-LAST_BYTES = 4096  # length of the content that is hashed in a mark
-FIRST_BYTES = 64  # length of the start of a batch, by which the batch is recognized
+LAST_BYTES = 4096  # a mark contains the hash of this many bytes
+FIRST_BYTES = 64  # an unfinished batch is recognized by this many bytes
 
 
 def about_file(text: str) -> str:
-    """A message with the name of the file on standard output.
+    """Prefix a message with the path of the file on standard output.
 
     >>> about_file("standard output ends within a line").endswith(": standard output ends within a line")
     True
@@ -47,7 +47,7 @@ def about_file(text: str) -> str:
 
 
 class MismatchError(Exception):
-    """The reason why a file does not match a mark."""
+    """The file does not match its mark. The message says why."""
 
 
 class OutputFile:
@@ -90,7 +90,7 @@ class OutputFile:
         return os.pread(self.reading, place - first, first)
 
     def id(self) -> str:
-        """The id stored with the file; without an id, the inode number and the generation of the file."""
+        """Return the id stored in the file's attribute or, if there is none, its inode number and generation."""
         with suppress(OSError):
             return os.getxattr(STANDARD_OUTPUT, ATTRIBUTE).decode(errors="replace")
         number = f"inode {self.status().st_ino}"
@@ -100,7 +100,7 @@ class OutputFile:
         return number
 
     def mark(self) -> str:
-        """Store an id with the file; return the reason if that is impossible."""
+        """Store an id in an attribute of the file. Return the reason if that fails."""
         try:
             os.getxattr(STANDARD_OUTPUT, ATTRIBUTE)
         except OSError:
@@ -111,7 +111,10 @@ class OutputFile:
         return ""
 
     def end(self) -> int:
-        """The end of the file, where rows are appended if no position is known. The last line must be complete."""
+        """Return the end of the file, where rows are appended if no position is known.
+
+        Raise InputError if existing content would be overwritten, or if the last line is incomplete.
+        """
         size = self.size()
         if not self.appends and os.lseek(STANDARD_OUTPUT, 0, os.SEEK_CUR) < size:
             raise InputError(about_file("standard output would be overwritten\nHINT:  Append to the file, with >>."))
@@ -121,9 +124,9 @@ class OutputFile:
         return size
 
     def place(self, mark: Mark, start: str | None) -> int:
-        """The offset at which the delivered rows end. Raise an error if the file does not match the mark.
+        """Return the offset at which the delivered rows end. Raise MismatchError if the file does not match the mark.
 
-        ``start``: in hexadecimal, the first bytes of an unfinished batch, which may follow the mark.
+        ``start`` contains the first bytes of an unfinished batch, in hexadecimal. This batch may follow the mark.
         """
         size = self.size()
         is_same = self.id() == mark.id
@@ -141,9 +144,10 @@ class OutputFile:
         return mark.size
 
     def check_empty(self, mark: Mark, is_unfinished: bool, is_same: bool) -> None:
-        """Accept an empty file as new.
+        """Accept an empty file as a new file.
 
-        Raise an error if the file is open for appending and was emptied, or if the previous file ends within a batch.
+        Raise MismatchError if a file open for appending was truncated in place, or if the previous file ends within a
+        batch.
         """
         if mark.size > 0 and is_same and self.appends:
             raise MismatchError(
@@ -154,13 +158,13 @@ class OutputFile:
             raise MismatchError("it is new, and the last batch is unfinished in the previous file")
 
     def check_header(self, header: bytes) -> None:
-        """Raise an error unless the file begins with the header of the rows to be written."""
+        """Raise InputError unless the file begins with the header of the rows to be written."""
         if os.pread(self.reading, len(header), 0) != header:
             text = "its rows have another format, other columns or another header\nHINT:  Start a new file."
             raise InputError(about_file(text))
 
     def follows(self, place: int, start: str | None) -> bool:
-        """True if the bytes after a place are the start of the batch, or zeros left by a crash of the host."""
+        """Return whether the bytes at a place are the start of the batch, or zeros left by a crash of the host."""
         if start is None:
             return False
         first = bytes.fromhex(start)
@@ -175,7 +179,7 @@ class OutputFile:
 
     @contextmanager
     def whole(self, place: int, errors: type[BaseException] = BaseException) -> Iterator[None]:
-        """Truncate the file to a place if the code block fails."""
+        """Truncate the file to its previous size if the block fails."""
         try:
             yield
         except errors as error:
@@ -186,7 +190,7 @@ class OutputFile:
 
 
 class FileSink(Sink):
-    """A regular file: rows count as delivered when the position on disk includes them. A partial batch is removed."""
+    """A regular file. Its rows are delivered once the position on disk includes them. A partial batch is removed."""
 
     waits_for_nobody = can_take_back = True
 
@@ -194,11 +198,11 @@ class FileSink(Sink):
         super().__init__(report, form)
         self.file = OutputFile()
         self.source: Source | None = None
-        self.size = self.start = 0  # the size written so far; the start of the batch
+        self.size = self.start = 0  # size of the file; start of the current batch
         self.recent = self.recent_at_start = b""
         self.known_id: str | None = None
         self.is_marked = False
-        self.is_ours, self.is_written = True, False  # is_written: this run has written rows, and has not ended
+        self.is_ours, self.is_written = True, False  # is_written: rows were written, and the run has not ended
 
     def resume(self, source: Source, accept: bool) -> None:
         self.source, mark, begun = source, source.output(), source.begun
@@ -276,7 +280,7 @@ class FileSink(Sink):
             self.rows, self.size, self.recent = 0, self.start, self.recent_at_start
 
     def close(self) -> None:
-        """Remove the rows after the position. Otherwise the next run would remove them."""
+        """Remove the rows after the saved position. Otherwise the next run would remove them."""
         if self.source is None or not (self.is_written and self.is_ours and self.size == self.file.size()):
             return
         mark = self.source.output()
@@ -285,7 +289,7 @@ class FileSink(Sink):
 
 
 def is_named(text: str | None) -> bool:
-    """True if the id is stored with the file. An inode number, in contrast, may be reused by another file."""
+    """Return whether an id is stored in the file's attribute. An inode number, in contrast, may be reused."""
     return text is not None and not text.startswith("inode")
 
 
@@ -298,7 +302,7 @@ def digest(content: bytes) -> str:
 
 
 def advice(reason: str, mark: Mark, is_unfinished: bool) -> str:
-    """The error for a file that is not the expected file, with possible remedies."""
+    """Build the message for a file that is not the expected file, with possible remedies."""
     if is_unfinished:
         hint = (
             "Append to the previous file once more, to complete its last batch. Or cut the previous file to its first "

@@ -1,6 +1,6 @@
-"""Batches as Parquet files in a directory: one file per batch, named after the batch.
+"""Batches as Parquet files: one file per batch, named after the batch.
 
-A file is complete, or does not exist.
+A file appears in the directory only when it is complete.
 """
 
 import hashlib
@@ -23,17 +23,17 @@ from inorder.tail.source import Source
 from inorder.tail.state import Mark
 from inorder.text import quoted
 
-CLAIM = ".inorder"  # the file that names the reader that owns the directory
-GROUP_BYTES = 64 * 1024 * 1024  # bytes of Arrow in a row group, which is compressed as a whole
-ROW_BYTES = 100  # assumed bytes of a row in a file, until a file has been written
+CLAIM = ".inorder"  # the file that names the reader to which the directory belongs
+GROUP_BYTES = 64 * 1024 * 1024  # size of a row group in memory; a row group is compressed as a whole
+ROW_BYTES = 100  # assumed size of a row until a file has been written
 
 
 class File:
-    """The file of a batch, under a temporary name until it is on disk."""
+    """The Parquet file of a batch. It has a temporary name until its content is on disk."""
 
     def __init__(self, folder: Path, name: str, schema: Any) -> None:
         self.place, self.partial = folder / f"{name}.parquet", folder / f".{name}.partial"
-        self.partial.unlink(missing_ok=True)  # a killed run may have left the file
+        self.partial.unlink(missing_ok=True)  # a killed run may have left this file
         self.file = self.partial.open("xb")
         self.writer = parquet.ParquetWriter(self.file, schema, compression="zstd")
 
@@ -51,16 +51,16 @@ class File:
 
     def forget(self) -> None:
         with suppress(OSError, pa.ArrowException):
-            self.writer.close()  # otherwise the writer would write the footer when it is garbage-collected
+            self.writer.close()  # otherwise it would write the footer when it is garbage-collected
         with suppress(OSError):
             self.file.close()
         self.partial.unlink(missing_ok=True)
 
 
 class ParquetSink(Sink):
-    """A directory with a file for each batch. A repeated batch replaces its file.
+    """A directory with one file per batch. A repeated batch replaces its file.
 
-    The new file of a batch of changes may differ from the replaced file.
+    When a batch of changes is repeated, the new file may differ from the replaced file.
     """
 
     waits_for_nobody = can_take_back = True
@@ -70,21 +70,24 @@ class ParquetSink(Sink):
         assert request.directory is not None
         self.request, self.directory = request, request.directory
         self.source: Source | None = None
-        # The last batch: its name in the file CLAIM, its digest in the position file, and its name if this run has
-        # written it.
+        # The last batch is recorded three times: its name in the file CLAIM, the hash of its name in the position file,
+        # and its name in this object if this run has written it.
         self.last = self.recorded = self.given = ""
         self.accepts = False
         self.name = ""
         self.is_claimed = False
         self.file: File | None = None
-        self.group: list[Any] = []  # batches that are not written yet
+        self.group: list[Any] = []  # Arrow batches that were not written yet
         try:
             self.directory.mkdir(exist_ok=True)
         except OSError as error:
             raise failed(f"cannot create the directory {self.directory}", error) from error
 
     def resume(self, source: Source, accept: bool) -> None:
-        """Check the owner of the files before any position is saved, because the next run continues at the position."""
+        """Check that the files belong to this reader.
+
+        The check comes before a position is saved, because the next run continues at the saved position.
+        """
         super().resume(source, accept)
         self.source, self.accepts = source, accept
         if self.request.target_file_size is not None:
@@ -99,7 +102,7 @@ class ParquetSink(Sink):
         claim = self.directory / CLAIM
         if claim.exists() and not source.is_new:
             self.last = "".join(claim.read_text(encoding="utf-8").splitlines()[1:2])
-        for partial in self.directory.glob(f"{CLAIM}.*.partial"):  # files that a killed run has left
+        for partial in self.directory.glob(f"{CLAIM}.*.partial"):  # left by a killed run
             partial.unlink(missing_ok=True)
         self.write_claim(source, self.last)
 
@@ -107,7 +110,7 @@ class ParquetSink(Sink):
         write_whole(self.directory / CLAIM, f"{self.reader(source)}\n{last}\n")
 
     def refuse_others(self, source: Source) -> None:
-        """Refuse a directory with files of another reader, or, for a new position, with files of this reader."""
+        """Raise InputError if the directory belongs to another reader, or if the position is new but files exist."""
         claim, reader = self.directory / CLAIM, self.reader(source)
         try:
             claimant = claim.read_text(encoding="utf-8", errors="replace").split("\n")[0] if claim.exists() else reader
@@ -131,7 +134,7 @@ class ParquetSink(Sink):
         return f"feed {quoted(self.request.feed)} of role {quoted(owner)} in database {quoted(source.table.database)}"
 
     def begin(self, name: str, header: bytes, first: bytes) -> str | None:
-        """Raise an error if the directory has files of another feed, or of batches after the saved position."""
+        """Raise InputError if the directory has files of another feed, or files of batches after the saved position."""
         if self.request.position is None:
             in_place = self.directory / f"{name}.parquet"
             if name != self.last and in_place.exists():
@@ -186,12 +189,12 @@ class ParquetSink(Sink):
             self.file = None
 
     def arrive(self) -> None:
-        """Flush the file to disk, then move the file to its place."""
+        """Flush the file to disk, then rename it to its final name."""
         self.write_group()
         assert self.source is not None and self.file is not None
         with self.explained():
             size = self.file.sync()
-            # The claim is written first: an existing file then belongs to this batch or to an earlier batch.
+            # The claim is written first. An existing file then belongs to this batch or to an earlier batch.
             self.write_claim(self.source, self.name)
             self.file.arrive()
         self.file = None
@@ -200,7 +203,7 @@ class ParquetSink(Sink):
         self.aim(size)
 
     def aim(self, size: int) -> None:
-        """Estimate, from this file, the number of rows in the next batch for the requested file size."""
+        """Estimate the number of rows for the next batch from the size of this file."""
         if self.request.target_file_size is not None:
             rows = self.request.target_file_size * self.rows // size
             self.wanted_rows = min(max(rows, 1), MOST_ROWS)

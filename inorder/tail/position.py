@@ -1,4 +1,4 @@
-"""The file with a reader's position. One process locks the file. The file always has the last saved position."""
+"""The position file of a reader. Only one process at a time uses it, and it always contains the last saved position."""
 
 import os
 import stat
@@ -12,17 +12,17 @@ from inorder.files import awaited, beside, failed, lock_file, sync_folder
 from inorder.tail.state import NEW
 
 OPENED = Path("/proc/self/fd")
-MOST_BYTES = 2**30  # enough for a million ranges, which take 30 MB
+MOST_BYTES = 2**30  # more than enough: a million ranges take 30 MB
 
-Kept = TypeVar("Kept")  # the content of a file: the state of one table, or of several shards
+Kept = TypeVar("Kept")  # the decoded content: the state of one table, or of all shards
 
 
 class PositionFile:
-    """A position file, locked as long as it is open.
+    """A position file, which is locked while it is open.
 
-    A save replaces the file by a new file, which is written and locked before it gets the name: the name always leads
-    to a locked and complete file. A file that was never saved is removed. No other file is removed, and only regular
-    files are changed.
+    To save a position, a new file is written and locked, and then renamed over the old file. The path therefore always
+    leads to a complete and locked file. A new file is removed at the end if no position was saved. No other file is
+    removed, and only regular files are changed.
     """
 
     def __init__(self, given_path: Path) -> None:
@@ -57,7 +57,7 @@ class PositionFile:
             raise InputError(f"cannot use {self.given_path}: {error}") from error
 
     def kept(self, decoded: Callable[[bytes], Kept]) -> Kept | None:
-        """The content on disk, even after a failed save or after closing; None if it cannot be read."""
+        """Return the content on disk, even after a failed save or after closing. Return None if it cannot be read."""
         with suppress(OSError, ValueError):
             return decoded(self.path.read_bytes())
         return None
@@ -76,8 +76,8 @@ class PositionFile:
     def save(self, content: bytes, lasting: bool = True) -> None:
         """Replace the file, and return when the new file is on disk.
 
-        If the new file cannot be written, the old file is unchanged. Unless ``lasting``, or if the folder cannot be
-        flushed, a crash of the host may bring back an earlier state of the file.
+        If the new file cannot be written, the old file is unchanged. After a crash of the host, the file may be in an
+        earlier state if ``lasting`` is false or if its folder could not be flushed.
         """
         try:
             replacement = self.put(content)
@@ -98,7 +98,7 @@ class PositionFile:
             ) from error
 
     def put(self, content: bytes) -> int:
-        """Replace the file by a new file with this content, which is locked and written before it gets the name."""
+        """Write and lock a new file with this content, and rename it over the old file."""
         mode = stat.S_IMODE(os.fstat(self.descriptor).st_mode)
         descriptor, name = nameless(self.path)
         partial = beside(self.path) if is_nameless(name) else name
@@ -113,14 +113,14 @@ class PositionFile:
 
 
 def fill(descriptor: int, content: bytes) -> None:
-    """Write to a file, and flush it to disk."""
+    """Write the content to a file, and flush it to disk."""
     with open(descriptor, "wb", closefd=False) as stream:
         stream.write(content)
     os.fsync(descriptor)
 
 
 def lock(path: Path) -> int:
-    """Open a file, or create it, and lock it. Raise BlockingIOError if another process holds the lock."""
+    """Open or create a file, and lock it. Raise BlockingIOError if another process holds the lock."""
     while (descriptor := locked(path)) is None:
         pass  # the file was replaced or removed in the meantime
     return descriptor
@@ -146,7 +146,7 @@ def locked(path: Path) -> int | None:
 
 
 def made(path: Path) -> int | None:
-    """Create a locked file, which gets its name after its content. Return None if another process was faster."""
+    """Create and lock a file that gets its name when it is complete. Return None if another process was faster."""
     descriptor, name = nameless(path)
     try:
         lock_file(descriptor, path)
@@ -165,7 +165,7 @@ def made(path: Path) -> int | None:
 
 
 def nameless(path: Path) -> tuple[int, Path]:
-    """Create a file without a name, which vanishes with this process, or else a file next to the path."""
+    """Create a file without a name, which vanishes with this process. If that fails, create a file next to the path."""
     with suppress(OSError):
         descriptor = os.open(path.parent, os.O_RDWR | os.O_TMPFILE, 0o666)
         return descriptor, OPENED / str(descriptor)

@@ -1,4 +1,4 @@
-"""Read the rows of a batch of a table, on one connection."""
+"""Read the rows of a batch of a table over one connection."""
 
 import json
 from collections.abc import Generator
@@ -42,9 +42,9 @@ def copied(
     session: Session, table: Table, form: Format, batch: Json | int, stream: Stream | None = None,
     answer: list[bytes | None] | None = None, of_changes: bool = False, after: Json | None = None,
 ) -> Generator[Any, None, None]:  # fmt: skip
-    """The rows of a batch, read by the query in ``answer`` or by a new query.
+    """Yield the rows of a batch, read with the query in ``answer`` or with a new query.
 
-    Raise an error if the server, asked again afterwards, returns another query: the table was changed meanwhile.
+    Afterwards, ask the server for the query again. Raise an error if it is different: the table was changed meanwhile.
     """
     question = query("tail_changes_again" if of_changes else "tail_again")
     again = session.statement(

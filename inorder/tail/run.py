@@ -1,4 +1,4 @@
-"""Run ``inorder tail``: open source and output; then, for each batch, write the rows and save the position."""
+"""Run ``inorder tail``: open the source and the output, then write the rows of each batch and save the position."""
 
 import time
 from collections.abc import Callable
@@ -25,11 +25,11 @@ from inorder.tail.sources import ChangesSource, TableSource
 from inorder.tail.state import decode
 from inorder.tail.whole import CommandSink, FeedFileSink, PipeSink
 
-FILE_SECONDS = 60.0  # interval of polls if files have a target size: more frequent polls would write smaller files
+FILE_SECONDS = 60.0  # polling interval if files have a target size: more frequent polls would write smaller files
 
 
 def run(request: Request, report: Callable[[int], None]) -> None:
-    """Deliver until no new rows are left or, with --follow, until SIGTERM or SIGHUP."""
+    """Deliver rows until no new rows are left or, with --follow, until SIGTERM or SIGHUP."""
     require_arrow(request)
     with ExitStack() as stack:
         sink = stack.enter_context(closing(sink_for(request, report)))
@@ -50,7 +50,7 @@ def require_arrow(request: Request) -> None:
 def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
     form = FORMATS[request.output]
     if request.directory is not None:
-        from inorder.tail.parquet import ParquetSink  # noqa: PLC0415  # needs pyarrow
+        from inorder.tail.parquet import ParquetSink  # noqa: PLC0415  # requires pyarrow
 
         return ParquetSink(report, request)
     if request.command is not None:
@@ -72,7 +72,7 @@ def sink_for(request: Request, report: Callable[[int], None]) -> Sink:
 
 
 def source_for(request: Request, stack: ExitStack, sink: Sink) -> Source:
-    """A feed, or a table with a position file. The position file is locked during the run."""
+    """Open a feed, or a table with a position file. The position file is locked during the run."""
     if request.feed is not None:
         return stack.enter_context(closing(FeedSource(request)))
     assert request.table is not None and request.position is not None
@@ -87,7 +87,7 @@ class Delivery:
     def __init__(self, request: Request, source: Source, sink: Sink) -> None:
         self.request, self.source, self.sink = request, source, sink
         source.asks_ahead = sink.waits_for_nobody
-        self.header = b""  # the bytes at the start of the output
+        self.header = b""  # bytes at the start of the output
         self.tries = attempts()  # consecutive attempts to read a batch
 
     def run(self) -> None:
@@ -100,12 +100,12 @@ class Delivery:
             try:
                 forever(self.request.dsn, self.source.attach, self.deliver_all, self.pause, writes=writes)
             except Terminated:
-                if self.sink.rows:  # a second signal has cut off a batch
+                if self.sink.rows:  # a second signal interrupted a batch
                     raise
         self.sink.end(self.header)
 
     def pause(self) -> None:
-        """Pause between two polls: for the interval, or until there are rows, at most for a second."""
+        """Sleep for the polling interval. Without an interval, wait at most a second for new rows."""
         interval = self.request.interval
         if interval is None and self.request.target_file_size is not None:
             interval = FILE_SECONDS
@@ -119,7 +119,7 @@ class Delivery:
             self.source.flush()
 
     def deliver_all(self) -> None:
-        """Deliver batches until a batch is not full and includes all transactions that had ended before it."""
+        """Deliver batches until a batch includes every transaction that had ended before it, and is not full."""
         self.sink.check()
         is_last = False
         while not is_last and (batch := self.next()):
@@ -155,7 +155,7 @@ class Delivery:
         return count
 
     def taken(self, batch: Batch) -> int | None:
-        """Write the rows to the sink, in at most TRIES consecutive attempts. Return None if a smaller batch follows."""
+        """Write the rows to the sink, in at most TRIES attempts. Return None if a smaller batch follows."""
         for number in self.tries:
             try:
                 count = self.take(batch)
@@ -172,7 +172,7 @@ class Delivery:
         raise AssertionError
 
     def is_shrunk(self, batch: Batch, error: psycopg.Error) -> bool:
-        """After a read was cut off, replace its batch by a smaller batch. Return False if that is impossible."""
+        """Replace a batch whose read was cut off with a smaller batch. Return False if that is impossible."""
         if not self.sink.can_take_back or (limit := self.source.shrink(batch)) is None:
             return False
         self.sink.report(-self.sink.rows)
@@ -182,7 +182,7 @@ class Delivery:
         return True
 
     def take(self, batch: Batch) -> int:
-        """Write the rows to the sink. After a lost connection or a conflict, continue after the last row."""
+        """Write the rows to the sink. After a lost connection or a conflict, continue after the last written row."""
         self.sink.again()
         if not self.source.is_fixed:
             self.sink.take_back()
@@ -192,11 +192,11 @@ class Delivery:
                 written, count = max(self.sink.rows - count, 0), count + len(rows)
                 if written < len(rows):
                     self.put(batch, rows[written:] if written else rows, bytes(header))
-                del rows  # free the rows, which may be large, before more rows are read
+                del rows  # free the memory before more rows are read
         return count
 
     def put(self, batch: Batch, rows: Any, header: bytes) -> None:
-        """Write rows to the sink; before the first row of a batch, let the source store the batch."""
+        """Write rows to the sink. Before the first rows of a batch, let the source store the batch."""
         content = self.source.form.content(rows)
         if self.sink.rows > 0:
             self.sink.write(rows, content)

@@ -1,4 +1,4 @@
-"""Read all shards of a distributed table of Citus as one stream, which takes a batch from each shard in turn."""
+"""Read all shards of a distributed Citus table as one stream, which takes a batch from each shard in turn."""
 
 import collections
 import json
@@ -25,15 +25,15 @@ from inorder.tail.state import Mark, State
 if TYPE_CHECKING:
     from inorder.arrow.reader import ArrowReader
 
-CHECK_SECONDS = 0.1  # seconds between two checks whether transactions have ended on a node
+CHECK_SECONDS = 0.1  # seconds between two checks for ended transactions on the nodes
 CHECKS = 10
 
 
 class ShardsFile:
     """A position file with a position in each shard.
 
-    Each save contains the current positions of all shards, because the positions of other shards, and the end of the
-    output, may have moved since the last save.
+    Each save writes the current positions of all shards. The positions of other shards, and the end of the output, may
+    have moved since the last save.
     """
 
     def __init__(self, file: PositionFile) -> None:
@@ -48,7 +48,7 @@ class ShardsFile:
         return self.state
 
     def now(self, states: dict[str, State] | None = None) -> ShardsState:
-        """The positions of the readers, or newer positions in ``states``. At most one shard has a pending batch."""
+        """Return the current positions, or newer positions in ``states``. At most one shard has a pending batch."""
         all_states = {key: reader.present for key, reader in self.readers.items()} | (states or {})
         pending = {key: state.pending for key, state in all_states.items() if state.pending}
         (pending_in, batch) = next(iter(pending.items()), (None, None))
@@ -58,7 +58,8 @@ class ShardsFile:
     def save(self, state: ShardsState, lasting: bool = True) -> None:
         """Save all positions.
 
-        Each reader decides by its saved position if the next batch must be saved before its rows are written.
+        Each reader checks its saved position to decide whether the next batch must be saved before its rows are
+        written.
         """
         state = replace(state, output=self.output)
         self.file.save(encode(state), lasting)
@@ -82,7 +83,7 @@ class ShardSource(TableSource):
 
 
 class ShardsSource(Source):
-    """The shards of a table, each read as a table on its node. In a round, shards with rows are read in turn."""
+    """The shards of a table. Each shard is read like a table on its node, in rounds: shards with rows take turns."""
 
     def __init__(self, request: Request, file: PositionFile, sync_output: Callable[[], None]) -> None:
         assert request.table is not None
@@ -95,12 +96,12 @@ class ShardsSource(Source):
         self.nodes: dict[int, ShardSession] = {}
         self.round: collections.deque[str] = collections.deque()
         self.is_new = state is None
-        self.current: str | None = None  # the shard of the last batch
-        self.is_idle = True  # no round has begun since the last round ended
-        self.count = self.full = 0  # rows of the last batch; rows of a full batch
-        self.ended: dict[int, object] = {}  # transactions that had ended on each node before the round
+        self.current: str | None = None  # key of the shard of the last batch
+        self.is_idle = True  # no round has begun since the last one ended
+        self.count = self.full = 0  # rows in the last batch; rows in a full batch
+        self.ended: dict[int, object] = {}  # for each node, the transactions that had ended before the round
         self.moves = Moves()
-        self.frozen: set[str] = set()  # moved shards without writers in their old places
+        self.frozen: set[str] = set()  # keys of moved shards that can no longer be written in their old place
 
     @property
     def readers(self) -> dict[str, TableSource]:
@@ -137,7 +138,7 @@ class ShardsSource(Source):
         self.moves.close()
 
     def node(self, shard: Shard) -> ShardSession:
-        """A session on the node of a shard, at the current address of the node."""
+        """Return a session on the node of a shard, at the current address of the node."""
         if shard.group not in self.nodes:
             self.nodes[shard.group] = on_node(self.coordinator, self.places.get(shard.group, shard))
         return self.nodes[shard.group]
@@ -166,7 +167,7 @@ class ShardsSource(Source):
         return self.readers[self.current]
 
     def next(self) -> Batch | None:
-        """The unfinished or the next batch of a round; None at the end of the round, unless shards were moved."""
+        """Return the unfinished or the next batch of a round. Return None at its end, unless shards were moved."""
         if self.is_idle:
             self.begin_round()
         while True:
@@ -178,13 +179,13 @@ class ShardsSource(Source):
                 batch = self.asked(self.current)
                 self.count, self.full = 0, batch.full if batch else 1
                 if batch is not None:
-                    return replace(batch, is_part=True)  # this source, not the caller, decides if rows follow the batch
+                    return replace(batch, is_part=True)  # this source decides if more rows follow, not the caller
             elif not self.renew():
                 self.is_idle = True
                 return None
 
     def begin_round(self) -> None:
-        """Begin a round with the shards that have rows; the shard with an unfinished batch comes first."""
+        """Begin a round with all shards that have rows. A shard with an unfinished batch comes first."""
         self.is_idle = False
         self.ended = self.ended_now()
         unfinished = [key for key, reader in self.readers.items() if reader.present.pending]
@@ -192,9 +193,9 @@ class ShardsSource(Source):
         self.current = None
 
     def waiting(self) -> list[str]:
-        """The shards that have rows, found with one query per node.
+        """Return the keys of the shards that have rows. Run one query per node.
 
-        If a query fails, all shards of the node are returned, and next() reports the error.
+        If the query fails, return all shards of the node: next() then reports the error.
         """
         of_nodes = collections.defaultdict(list)
         for key, reader in self.readers.items():
@@ -214,7 +215,7 @@ class ShardsSource(Source):
         return waiting
 
     def pass_on(self) -> None:
-        """End the turn of a shard. The shard has another turn in this round if its batch was full."""
+        """End the turn of the current shard. If its batch was full, it gets another turn in this round."""
         if self.current is not None and self.round:
             self.round.popleft()
             if self.count >= self.full:
@@ -247,7 +248,7 @@ class ShardsSource(Source):
         self.reader.skip(batch)
 
     def shrink(self, batch: Batch) -> int | None:
-        self.count = self.full  # the shard has another turn in this round
+        self.count = self.full  # so that the shard gets another turn in this round
         return self.reader.shrink(batch)
 
     def flush(self) -> None:
@@ -263,9 +264,9 @@ class ShardsSource(Source):
         return {group: node.row(query("tail_ended")) for group, node in self.nodes.items()}
 
     def wait(self) -> None:
-        """Wait, at most a second, until transactions have ended on a node since the last round began."""
+        """Wait at most a second until transactions have ended on any node since the start of the last round."""
         for _ in range(CHECKS):
-            time.sleep(CHECK_SECONDS)  # without a pause, the first check would succeed on any busy node
+            time.sleep(CHECK_SECONDS)  # without a pause, the first check would always succeed on a busy node
             if self.ended_now() != self.ended:
                 return
 
@@ -280,12 +281,15 @@ class ShardsSource(Source):
         return any(need_a_round)
 
     def follow(self, key: str, shards: list[Shard]) -> bool:
-        """Continue in the shards that replace a shard that was read to its end. Return True if rows may follow."""
+        """Continue with the shards that replace a shard, which was read to its end.
+
+        Return True if more rows may follow.
+        """
         shard = self.file.present.entries[key].shard
         self.moves.keep(self.coordinator, shard)
         if key not in self.frozen and is_frozen(self.node(shard), shard):
             self.frozen.add(key)
-            return True  # one more round reads the rows that were written before the shard was frozen
+            return True  # one more round reads the rows written before the shard was frozen
         positions = self.moves.positions(
             self.distributed, self.node(shard), shard, [(successor, self.node(successor)) for successor in shards],
             is_frozen=key in self.frozen, ends=not self.request.follow,

@@ -1,4 +1,4 @@
-"""The content of a position file for a table that Citus has distributed: a position in each shard, and an output."""
+"""The content of a position file for a distributed Citus table: a position in each shard, and the output."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -17,9 +17,9 @@ class Entry:
 
     @cached_property
     def text(self) -> str:
-        """The entry as text.
+        """The entry as JSON.
 
-        The text is cached: a batch changes only one entry, and encoding a thousand entries takes 10 ms.
+        The string is cached: a batch changes only one entry, and encoding a thousand entries takes 10 ms.
         """
         return json.dumps(asdict(self.shard) | {"position": self.position}, indent=1)
 
@@ -50,7 +50,7 @@ class ShardsState:
 
 
 def encode(state: ShardsState) -> bytes:
-    """The text of the file.
+    """Return the content of the file.
 
     >>> entry = Entry(Shard(7, "public.t_7", 1, "w", 5432, 0, 9), {"transactions": "{[0,9)}"})
     >>> state = ShardsState("shop", "public.t", {"7@1": entry}, "7@1", Pending({"transactions": "{}"}, entry.position))

@@ -1,4 +1,4 @@
-"""Outputs of rows. Rows are delivered when the file is on disk, the pipe is empty, or the command has succeeded."""
+"""The outputs for rows. When rows count as delivered depends on the output: file, pipe, device or command."""
 
 import fcntl
 import os
@@ -14,15 +14,18 @@ from inorder.tail.source import Source
 from inorder.tail.state import Mark
 
 STANDARD_OUTPUT = 1
-Report = Callable[[int], None]  # a function that is called with the number of further rows
+Report = Callable[[int], None]  # called with the number of rows written since the last call
 
 
 class Sink:
-    """An output for batches of rows. This base class writes to a device, where rows are delivered when written."""
+    """An output for batches of rows.
 
-    waits_for_nobody = False  # True if writing does not wait for another program while a transaction may be open
-    can_take_back = False  # True if rows of a batch can be removed before the batch is delivered
-    wanted_rows: int | None = None  # maximum number of rows in the next batch, if the sink aims at a file size
+    This base class writes to a device, where rows are delivered when they are written.
+    """
+
+    waits_for_nobody = False  # True if a write never waits for another program while a transaction may be open
+    can_take_back = False  # True if the rows of a batch can be removed until the batch is delivered
+    wanted_rows: int | None = None  # maximum number of rows in the next batch, if files have a target size
 
     def __init__(self, report: Report, form: Format) -> None:
         self.report, self.form = report, form
@@ -30,7 +33,7 @@ class Sink:
         self.started = False
 
     def resume(self, source: Source, accept: bool) -> None:
-        """Before the first batch, check that this is the output of the last run, and remove an incomplete batch."""
+        """Check that this is the output of the last run, and remove an incomplete batch."""
         if source.begun is not None and not accept:
             mark = source.output()
             assert mark is not None
@@ -41,13 +44,13 @@ class Sink:
             )
 
     def at_start(self) -> bool:
-        """True if the output is still empty, so that a header is needed."""
+        """Return whether the output is still empty, so that it needs a header."""
         return not self.started
 
     def begin(self, name: str, header: bytes, first: bytes) -> str | None:
         """Begin a batch with its header and first bytes.
 
-        Return the start of the batch in hex if the output can be read again.
+        Return the start of the batch in hexadecimal if the output can be read back.
         """
         if not self.at_start():
             self.check_form(header, first)
@@ -57,11 +60,11 @@ class Sink:
         """Raise an error unless the rows have the format of the earlier rows."""
 
     def mark(self) -> Mark | None:
-        """The end of the last batch, if the batch is in a file."""
+        """Return the end of the last batch if the batch is in a file."""
         return None
 
     def write(self, rows: Any, content: Buffer, header: Buffer = b"") -> None:
-        """Take some complete rows, and their content in the output format."""
+        """Write some complete rows, given as rows and as their content in the output format."""
         if header:
             self.put(header)
         self.put(content)
@@ -72,14 +75,17 @@ class Sink:
         put_all(STANDARD_OUTPUT, self.form.shown(content) if is_terminal() else content)
 
     def size_in_file(self) -> int | None:
-        """The size of the current batch in a file; None if finish() may wait for another program."""
+        """Return the size of the current batch in a file. Return None if finish() may wait for another program."""
         return None
 
     def again(self) -> None:
-        """Restart a batch: drop the rows written so far. A sink without this method continues after these rows."""
+        """Restart a batch: drop the rows written so far.
+
+        A sink that does not override this method continues after these rows.
+        """
 
     def take_back(self) -> None:
-        """Drop the rows of a batch that will be replaced by another batch; rows on a terminal stay."""
+        """Drop the rows of a batch that another batch will replace. Rows on a terminal stay."""
         self.rows = 0
 
     def finish(self) -> None:
@@ -91,10 +97,10 @@ class Sink:
         """Wait until the written rows are delivered."""
 
     def sync(self) -> None:
-        """Flush a file to disk."""
+        """Flush the output file to disk."""
 
     def check(self) -> None:
-        """Between batches, raise an error if the next batch cannot be written."""
+        """Raise an error if the next batch cannot be written. Called between batches."""
 
     def end(self, header: bytes) -> None:
         """End the run after a batch: write the trailer of the format, and the header if the run had no rows."""
@@ -112,7 +118,7 @@ def put_all(descriptor: int, content: Buffer) -> None:
 
 
 def require_writable_output() -> None:
-    """Raise an error if standard output was closed, or is open for reading only."""
+    """Raise InputError if standard output was closed, or is open for reading only."""
     if fcntl.fcntl(STANDARD_OUTPUT, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
         raise InputError("standard output is closed, or cannot be written to; HINT: Use >> FILE, | COMMAND, or --exec.")
 
@@ -122,9 +128,9 @@ def is_terminal() -> bool:
 
 
 def is_device() -> bool:
-    """True if standard output is a terminal or another device.
+    """Return whether standard output is a terminal or another device.
 
-    False for a pipe, whose reader could get a partial batch.
+    A pipe is not a device: its reader could receive a partial batch.
     """
     mode = os.fstat(STANDARD_OUTPUT).st_mode
     return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)

@@ -1,4 +1,4 @@
-"""Sources with the position in a file: a table, or its changes. For a feed, see the module ``feed``."""
+"""Sources whose position is in a file: a table, or its changes. The module ``feed`` has the source for a feed."""
 
 import json
 import time
@@ -23,10 +23,10 @@ from inorder.tail.source import Batch, Source
 from inorder.tail.state import Json, Mark, Pending, State, decode, encode, order_of
 from inorder.text import one_line, quoted
 
-# A batch that is written to a file may be enlarged, because a file does not show where a batch ends. The limits are:
-# rows, bytes, and the ratio to the rows of the previous batch.
+# A batch for a file may be larger than requested, because the file does not show where batches end. Limits: the number
+# of rows, the size, and the ratio to the rows of the previous batch.
 JOINED_ROWS, JOINED_BYTES, JOINED_BATCHES = 1_000_000, 100_000_000, 10
-SAVE_SECONDS = 0.2  # seconds between two saves of the position while batches are written to a file
+SAVE_SECONDS = 0.2  # seconds between two saves while batches are written to a file
 
 
 def require_position_in(table: Table, state: State | ShardsState, file: PositionFile) -> None:
@@ -51,13 +51,13 @@ class TableSource(Source):
         self.begun = saved.pending.start if saved and saved.pending else None
         self.unsaved = self.knows_output = False
         self.saved_at = 0.0
-        self.stream: Stream | None = None  # the stream that reads the next batch, or the batch just handed out
-        self.query: list[bytes | None] = []  # the query for the rows of the batch in ``stream``, and the select list
-        self.max_rows = self.stream_rows = request.batch_rows  # limits of rows for the next batch, and for ``stream``
-        self.joined_rows = 0  # limit of rows for the next batch, if its rows go to a file
-        # limit of ``max_rows``: halved when the server cuts off a batch, doubled after a batch that had this size
+        self.stream: Stream | None = None  # reads the next batch, or the batch just returned
+        self.query: list[bytes | None] = []  # the row query for the batch in ``stream``, and its select list
+        self.max_rows = self.stream_rows = request.batch_rows  # row limits for the next batch and for ``stream``
+        self.joined_rows = 0  # row limit for the next batch, if its rows go to a file
+        # upper limit of ``max_rows``: halved when the server cuts off a read, doubled after a batch of this size
         self.limit = MOST_ROWS
-        self.latest: Batch | None = None  # the last batch that this run has requested
+        self.latest: Batch | None = None  # the batch that this run requested last
 
     def lock(self) -> int:
         return self.file.descriptor
@@ -83,7 +83,7 @@ class TableSource(Source):
                 self.accept_table(self.state)
 
     def accept_table(self, state: State) -> None:
-        """Accept the changed table, once. The rows of an unfinished batch are removed, or delivered again."""
+        """Accept the changed table once. The rows of an unfinished batch are removed, or delivered again."""
         statement = query("reader_seek")
         (position,) = self.session.row(statement, table=self.numbered.oid, position=as_text(state.position))
         self.save(replace(state, position=json.loads(position), pending=None))
@@ -93,7 +93,7 @@ class TableSource(Source):
         self.session.check_name(self.table)
 
     def numbered_table(self) -> Table:
-        """The table to which the transactions in the positions belong."""
+        """Return the table whose transactions the positions contain."""
         return self.table
 
     def check_order(self, state: State) -> None:
@@ -125,7 +125,7 @@ class TableSource(Source):
         return self.state
 
     def save(self, state: State, lasting: bool = True) -> None:
-        """Store the state here and on disk, after flushing the output to which the state refers."""
+        """Flush the output to which the state refers, then save the state on disk and in this object."""
         self.sync_output()
         self.store(state, lasting)
         self.state = self.saved = state
@@ -143,7 +143,7 @@ class TableSource(Source):
         return self.latest
 
     def look_for_batch(self) -> Batch | None:
-        """The batch after the position; its rows are read in the same transaction."""
+        """Return the batch after the position. Its rows are read in the same transaction."""
         stream, self.stream = self.stream or self.ask(self.present.position, self.max_rows), None
         answer = stream.begin()
         if not answer:
@@ -164,13 +164,14 @@ class TableSource(Source):
         return self.session.asked(self.table, question)
 
     def rows(self, batch: Batch) -> Generator[Any, None, None]:
-        """The rows, read by the query that the server returned with the batch."""
+        """Yield the rows, read with the query that the server returned with the batch."""
         if self.arrow is not None:
             self.end_question()
             of_batch = self.arrow.of_batch(self.session, self.table, as_text(batch.batch), as_text(batch.after))
             for rows in of_batch:
-                # Ask ahead only after the first rows have arrived. Otherwise the connection that reads the rows could
-                # wait behind an ALTER TABLE, and the ALTER TABLE for the transaction of the request: a deadlock.
+                # Request the next batch only after the first rows have arrived. Otherwise the connection that reads the
+                # rows could wait for an ALTER TABLE, and the ALTER TABLE for the transaction of that request: a
+                # deadlock.
                 if self.stream is None and self.asks_ahead and self.is_behind:
                     self.ask_ahead(batch)
                 yield rows
@@ -180,7 +181,7 @@ class TableSource(Source):
         yield from copied(self.session, self.table, self.form, batch.batch, stream, self.query, of_changes, batch.after)
 
     def end_question(self) -> None:
-        """End the transaction of the query, because another connection reads the rows, or the batch is out of date."""
+        """End the transaction of the query: another connection reads the rows, or the batch is out of date."""
         stream, self.stream = self.stream, None
         if stream is not None:
             stream.begin()
@@ -193,22 +194,23 @@ class TableSource(Source):
             self.ask_ahead(batch)
 
     def ask_ahead(self, batch: Batch) -> None:
-        """Ask for the next batch, in its own transaction; if the request fails, next() reports the error."""
+        """Request the next batch in its own transaction. If the request fails, next() reports the error."""
         with suppress(psycopg.OperationalError):
             self.stream = self.ask(batch.after, max(self.joined_rows, self.max_rows))
 
     def forget_ahead(self) -> None:
-        """Drop the batch that was requested ahead if the last batch was not full: a later query finds more rows."""
+        """Drop the batch requested in advance if the last batch was not full. A later query may find more rows."""
         if not self.is_behind:
-            with suppress(psycopg.Error):  # next() will ask again
+            with suppress(psycopg.Error):  # next() requests the batch again
                 self.end_question()
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """Store the batch in the position file: after a crash, the next run begins with this batch or an earlier batch.
+        """Store the batch in the position file, so that after a crash the next run begins with it or an earlier batch.
 
         The next run removes the rows after the saved state from an output file, and delivers them again. Within a run,
-        the state is therefore saved only from time to time, after one fsync() of the output. Only the first save waits
-        until the rename of the position file is on disk, because the earlier state does not refer to this output file.
+        it is therefore enough to save the state from time to time, after one fsync() of the output. Only the first save
+        waits until the rename of the position file is on disk, because the earlier state does not refer to this output
+        file.
         """
         assert not isinstance(batch.batch, int)
         pending = Pending(batch.batch, batch.after, start)
@@ -232,7 +234,7 @@ class TableSource(Source):
         self.forget_ahead()
 
     def shrink(self, batch: Batch) -> int | None:
-        if batch.full < 2:  # ``full`` is 0 for a batch of an earlier run
+        if batch.full < 2:  # a batch of an earlier run has 0
             return None
         with suppress(psycopg.OperationalError):
             self.end_question()
@@ -245,7 +247,7 @@ class TableSource(Source):
             self.state, self.knows_output = replace(self.state, pending=None), False
 
     def flush(self) -> None:
-        """Save the position after the last batch, or before a batch that was cut off."""
+        """Save the position after the last batch, or before a batch whose read was cut off."""
         if self.unsaved:
             self.save(self.present)
 
@@ -269,9 +271,9 @@ class ChangesSource(TableSource):
         return self.session.log(self.table)
 
     def look_for_batch(self) -> Batch | None:
-        """The next batch of changes. Its number of rows does not show if it is the last batch: the server reports that.
+        """Return the next batch of changes. The server reports whether the batch includes all changes.
 
-        Several entries of the log may give one row.
+        The number of rows does not show this, because several entries of the change log may result in one row.
         """
         batch = super().look_for_batch()
         if batch is None:
@@ -280,7 +282,10 @@ class ChangesSource(TableSource):
         return replace(batch, is_part=has_all != b"t")
 
     def begin(self, batch: Batch, start: str | None, output: Mark | None) -> None:
-        """Save the first bytes of the batch before they reach the output: a batch may differ when it is read again."""
+        """Save the first bytes of the batch before they reach the output.
+
+        A batch of changes may differ when it is read again.
+        """
         if self.present.pending is not None:
             self.knows_output = False
         super().begin(batch, start, output)

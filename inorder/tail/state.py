@@ -1,4 +1,4 @@
-"""The content of a position file, which is checked before use."""
+"""The content of a position file, with checks for damaged files."""
 
 import hashlib
 import json
@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 FORMAT = 1
-NEW = b'{"format": 1, "new": true}\n'  # content of a file in which no position was saved
+NEW = b'{"format": 1, "new": true}\n'  # content of a file without a saved position
 
 START = re.compile(r"(?:[0-9a-f]{2}){1,64}", re.ASCII)
 DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
-Json = dict[str, Any]  # a position or a batch, as the server wrote it
+Json = dict[str, Any]  # a position or a batch, as the server returned it
 Kept = TypeVar("Kept")
 
 
@@ -21,9 +21,9 @@ Kept = TypeVar("Kept")
 class Mark:
     """The end of the delivered rows in a regular file.
 
-    A file is recognized by its content: the length, and the hash of the last bytes before the mark. A file that was
-    copied, moved or restored, even on another file system or host, is therefore accepted. The id, which distinguishes
-    an emptied file from a new file, is stored as an attribute of the file, if the file system has attributes.
+    A file is recognized by its content: its length, and the hash of the last bytes before the mark. A file that was
+    copied, moved or restored, even to another file system or host, is therefore accepted. The id distinguishes a
+    truncated file from a new file. It is stored in an extended attribute if the file system has attributes.
     """
 
     size: int
@@ -33,7 +33,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Pending:
-    """A batch that is being written, the position after the batch and, for a file, the first bytes in hex."""
+    """A batch that is being written, the position after it and, for a file, its first bytes in hexadecimal."""
 
     batch: Json
     after: Json
@@ -42,13 +42,16 @@ class Pending:
 
 @dataclass(frozen=True)
 class State:
-    """The content of the file. Rows up to the position are delivered; rows of the pending batch may be, too."""
+    """The content of the file.
+
+    Rows before the position are delivered. Rows of the pending batch may be delivered, too.
+    """
 
     database: str
     table: str
     position: Json
     pending: Pending | None = None
-    output: Mark | None = None  # the mark of the regular file that was written to last
+    output: Mark | None = None  # end of the delivered rows in the last output file
 
     def without_origin(self) -> "State":
         position = self.position | {"origin": None}
@@ -59,7 +62,7 @@ class State:
 
 
 def encode(state: State) -> bytes:
-    """The text of the file.
+    """Return the content of the file.
 
     >>> empty = {"transactions": "{}"}
     >>> state = State("shop", "public.events", {"transactions": "{[0,9)}"}, Pending(empty, empty), Mark(0, "0" * 64))
@@ -70,14 +73,14 @@ def encode(state: State) -> bytes:
 
 
 def decode(content: bytes) -> State:
-    """The state in the text of a file. Raise ValueError with the reason if the text is invalid."""
+    """Decode the content of a file. Raise ValueError with the reason if the content is invalid."""
     return decode_as(content, state_of)
 
 
 def decode_as(content: bytes, made_of: Callable[[Json], Kept]) -> Kept:
     try:
         fields = json.loads(content, object_pairs_hook=without_repeats, parse_constant=refused)
-        json.dumps(fields, ensure_ascii=False).encode()  # half of a surrogate pair cannot be encoded
+        json.dumps(fields, ensure_ascii=False).encode()  # fails for half of a surrogate pair
         if (version := fields.pop("format")) != FORMAT:
             raise ValueError(f"its format is {version!r}, and this version of inorder reads {FORMAT}")
         return made_of(fields)
@@ -99,7 +102,10 @@ def refused(constant: str) -> None:
 
 
 def state_of(fields: Json) -> State:
-    """The state with these fields. Raise TypeError if a field is missing or unknown, ValueError if one is invalid."""
+    """Build the state from its fields.
+
+    Raise TypeError if a field is missing or unknown, and ValueError if a field is invalid.
+    """
     if "shards" in fields:
         raise ValueError("it is a position in the shards of a table: give --shards")
     pending, output = fields.pop("pending"), fields.pop("output", None)
@@ -115,7 +121,7 @@ def mark_of(fields: Json | None) -> Mark | None:
 
 
 def checked(state: State) -> State:
-    """The state, if the fields that this tool uses are valid; the server checks the other fields."""
+    """Return the state if the fields used by this tool are valid. The server checks the other fields."""
     require(isinstance(state.database, str) and isinstance(state.table, str), "database or table")
     check_part(state.position, "position", "partial", "last_key")
     if state.pending is not None:
@@ -142,7 +148,10 @@ def matches(pattern: re.Pattern[str], text: object) -> bool:
 
 
 def check_part(position: Json, subject: str, number: str, key: str) -> None:
-    """Check a position or a batch. If it ends within a transaction, it has the last key read, without nulls."""
+    """Check a position or a batch.
+
+    If it ends within a transaction, it must contain the last key that was read, without nulls.
+    """
     require(isinstance(position, dict) and isinstance(position.get("transactions"), str), subject)
     columns = position.get(key)
     is_key = isinstance(columns, list) and len(columns) > 0 and all(isinstance(value, str) for value in columns)
@@ -154,7 +163,7 @@ def order_of(position: Json) -> str | None:
 
 
 def name_of(batch: Json) -> str:
-    """A unique name of a batch, which is the same whenever the batch is read again, even on another server.
+    """Return a unique name for a batch. The name is the same whenever the batch is read, even on another server.
 
     >>> name_of({"transactions": "{}", "origin": "1/1"}) == name_of({"origin": None, "transactions": "{}"})
     True

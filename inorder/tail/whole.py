@@ -1,8 +1,8 @@
-"""Sinks that take only whole batches: a command, a pipe, and a file for a feed.
+"""Sinks that accept only whole batches: a command, a pipe, and a file for a feed.
 
-A batch is collected in a temporary file without a name. When the batch is complete, it becomes the input of a command,
-or of another process that copies it to standard output. If this process is killed, the other process has either the
-whole batch or nothing.
+A batch is collected in an unnamed temporary file. The complete file becomes the input of a command, or of a second
+process that copies it to standard output. If this process is killed, the command or the copying process still has the
+whole batch, or was never started.
 """
 
 import array
@@ -36,12 +36,12 @@ from inorder.text import quoted
 
 DRAIN_MS = 5
 LONGEST_NAP = 0.1  # seconds
-# Signals that stop a whole service must not stop the copy half-way.
+# Signals that stop a whole service must not interrupt the copy.
 COPIER = ("/bin/sh", "-c", "trap '' HUP INT TERM; exec cat")
 
 
 class WholeBatches(Sink):
-    """Collects batches; subclasses pass the batches on."""
+    """Collects the rows of a batch. Subclasses pass the complete batch on."""
 
     is_separate = False  # True if each batch is a separate output
     can_take_back = True
@@ -49,7 +49,7 @@ class WholeBatches(Sink):
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
         self.name, self.same = "", b""
-        # The lock of this run. A process that works on a batch inherits the lock, which outlives this process.
+        # The lock of this run. A process that works on a batch inherits it, so that the lock outlives this process.
         self.lock: Callable[[], int] | None = None
         self.batch: IO[bytes] | None = None
 
@@ -93,7 +93,7 @@ class WholeBatches(Sink):
             ) from error
 
     def head(self, rows: int, size: int) -> bytes:
-        """The bytes before the rows; their length must not depend on the rows."""
+        """Return the bytes before the rows. Their length must not depend on the rows."""
         return b""
 
     def again(self) -> None:
@@ -130,7 +130,7 @@ class WholeBatches(Sink):
 
 
 class CommandSink(WholeBatches):
-    """A command, run for each batch with the rows as its input. Rows are delivered when the command exits with 0."""
+    """A command that runs once per batch, with the rows as its input. Rows are delivered when it exits with 0."""
 
     is_separate = True
 
@@ -153,9 +153,9 @@ class CommandSink(WholeBatches):
             raise InorderError(f"{quoted(self.command)} failed with exit code {code}; the next run repeats its batch")
 
     def ran(self, batch: IO[bytes], size: int) -> int:
-        """Run the command once, and return its exit code. The command has its own open file of the batch."""
+        """Run the command once, and return its exit code. The command reads the batch through its own open file."""
         about = {"INORDER_BATCH": self.name, "INORDER_ROWS": str(self.rows), "INORDER_BYTES": str(size)}
-        # The command has its own process group: Ctrl-C is only for this process, which lets the command finish.
+        # The command has its own process group. Ctrl-C reaches only this process, which lets the command finish.
         with open(f"/proc/self/fd/{batch.fileno()}", "rb") as own_file:
             self.process = subprocess.Popen(
                 ["/bin/sh", "-c", self.command], stdin=own_file, env=os.environ | about, process_group=0,
@@ -175,7 +175,7 @@ class CommandSink(WholeBatches):
 
 
 def rested(seconds: float) -> bool:
-    """Sleep for some seconds. Return False at once if this run is to stop."""
+    """Sleep for some seconds. Return False at once if this run must stop."""
     until = time.monotonic() + seconds
     while not is_interrupted():
         if (remaining := until - time.monotonic()) <= 0:
@@ -185,10 +185,10 @@ def rested(seconds: float) -> bool:
 
 
 class Copied(WholeBatches):
-    """Copies batches to standard output by another process, which continues if this process is killed."""
+    """Copies batches to standard output in a second process, which continues if this process is killed."""
 
     def give(self, batch: IO[bytes], size: int) -> None:
-        """Run the copying process in its own session, where signals for this process do not stop it."""
+        """Run the copying process in its own session, so that signals for this process do not stop it."""
         code = subprocess.Popen(
             COPIER, stdin=batch, start_new_session=True, pass_fds=self.held(), stderr=sys.stderr
         ).wait()
@@ -199,7 +199,7 @@ class Copied(WholeBatches):
 
 
 class PipeSink(Copied):
-    """A pipe or a socket. Rows are delivered when they are read from the pipe, or are written to the socket."""
+    """A pipe or a socket. Rows are delivered when they have been read from the pipe, or written to the socket."""
 
     def __init__(self, report: Report, form: Format, framed: bool) -> None:
         super().__init__(report, form)
@@ -210,7 +210,7 @@ class PipeSink(Copied):
             self.pipe.register(STANDARD_OUTPUT, 0)
 
     def head(self, rows: int, size: int) -> bytes:
-        """The line before a framed batch.
+        """Return the line before a framed batch.
 
         >>> from inorder.tail.formats import FORMATS
         >>> PipeSink(print, FORMATS["json"], framed=True).head(2, 77)
@@ -232,12 +232,12 @@ class PipeSink(Copied):
 
 
 class FeedFileSink(Copied):
-    """A regular file for a feed, whose position is in the database. The last batch may be repeated."""
+    """A regular file for a feed, whose position is in the database. The last batch may therefore be repeated."""
 
     def __init__(self, report: Report, form: Format) -> None:
         super().__init__(report, form)
         self.file = OutputFile()
-        self.size = self.file.end()  # the size after the last batch of this run
+        self.size = self.file.end()  # size of the file after the last batch of this run
         self.file.cut(self.size)
 
     def at_start(self) -> bool:
@@ -255,7 +255,7 @@ class FeedFileSink(Copied):
     def give(self, batch: IO[bytes], size: int) -> None:
         self.check()
         size_before = self.file.size()
-        with self.file.whole(size_before, errors=Exception):  # after an interrupt, the copying process continues
+        with self.file.whole(size_before, errors=Exception):  # after an interrupt, the copying process goes on
             super().give(batch, size)
             os.fsync(STANDARD_OUTPUT)
         self.size = size_before + size

@@ -180,7 +180,7 @@ def test_each_refusal_names_what_is_missing(nodes: Nodes, coordinator: Connectio
     assert "is not distributed" in citus("plain", code=2)
     assert "ADD COLUMN xact bigint GENERATED ALWAYS" in citus("bare", code=2)
     assert "is on several nodes, as in a reference table" in citus("ref", code=2)
-    assert "choose one by --column" in citus("two", code=2)
+    assert "choose one with --column" in citus("two", code=2)
     assert "CREATE INDEX CONCURRENTLY ON public.two (x)" in citus("two", "--column", "x", code=2)
     assert f"inorder citus {events}" in tail(events, "--shards", "--position", "p", code=2)
     assert f"inorder citus {events}" in count("show", events, "--shards", code=2)
