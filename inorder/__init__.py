@@ -1,6 +1,6 @@
 """The command-line tool of inorder.
 
-In a checkout, the sources of the extension are beside this package, in ``src`` and ``sql``.
+In a checkout, ``src`` and ``sql`` next to this package contain the sources of the extension.
 """
 
 __version__ = "0.2.0"

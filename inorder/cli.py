@@ -1,4 +1,4 @@
-"""The command line: its commands, its exit codes, its signals. No module of a command imports this module."""
+"""The command line: commands, exit codes and signals. No command module imports this module."""
 
 import logging
 import os
@@ -20,11 +20,11 @@ from inorder.groups import Group, Modules
 from inorder.sources import installer
 from inorder.text import lines, quoted
 
-INTERRUPTED = 130  # the exit code by which a shell reports SIGINT
+INTERRUPTED = 130  # the exit code that shells use for SIGINT
 TERMINATED = 143
 
-# For each command: the module, which is imported on first use, and the summary, which the help shows without an import.
-# Importing all modules takes 0.75 s; importing the module of tail takes less than half of this time.
+# For each command: its module, which is imported on first use, and its summary, so that the help needs no import.
+# Importing all modules takes 0.75 s. Importing the module of tail takes less than half of this time.
 COMMANDS = {
     "demo": ("inorder.commands.demo", "Show in about three minutes what polling readers lose and what each key costs."),
     "lab": ("inorder.commands.lab", "Measure: run experiments, report their results."),
@@ -41,7 +41,8 @@ COMMANDS = {
     "upgrade": ("inorder.install.command", "Upgrade inorder in a database to the version of this tool."),
     "uninstall": ("inorder.install.command", "Remove inorder from a database."),
 }
-OF_EXTRA = {"demo": "msgspec", "lab": "msgspec", "generate": "numpy"}  # commands that need an extra: a package in it
+# commands that need an extra, each with a package of that extra
+OF_EXTRA = {"demo": "msgspec", "lab": "msgspec", "generate": "numpy"}
 
 
 def installer_of(name: str) -> str:
@@ -79,9 +80,9 @@ class Installed(Modules):
 
 
 def open_closed_streams() -> None:
-    """Open /dev/null for closed standard streams: a file or connection would otherwise get their descriptors.
+    """Open /dev/null for closed standard streams. Otherwise, a file or connection would get their descriptors.
 
-    Standard output is opened so that writing to it fails. Children inherit the streams.
+    Standard output is opened such that writing to it fails. Child processes inherit the streams.
     """
     modes = {"stdin": os.O_RDONLY, "stdout": os.O_RDONLY, "stderr": os.O_WRONLY}
     for number, (name, mode) in enumerate(modes.items()):
@@ -89,11 +90,11 @@ def open_closed_streams() -> None:
             os.fstat(number)
         except OSError:
             os.set_inheritable(os.open(os.devnull, mode), True)  # open() returns the lowest free number
-            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115  # never closed
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115  # stays open
 
 
 def discard_output() -> None:
-    """Drop output that cannot be written: the interpreter would report the failure again, and exit with code 120."""
+    """Drop output that cannot be written. The interpreter would report the failure again, and exit with code 120."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -102,7 +103,7 @@ def discard_output() -> None:
 
 @contextmanager
 def enough_read() -> Iterator[None]:
-    """Exit quietly if the reader of standard output has closed the pipe; click itself would exit with 1."""
+    """Exit quietly if the reader of standard output has closed the pipe. click itself would exit with code 1."""
     try:
         yield
         sys.stdout.flush()
@@ -154,18 +155,21 @@ def terminate(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 def server_errors() -> tuple[type[Exception], ...]:
-    """The exception classes of the driver, or none if no command has loaded the driver."""
+    """Return the driver's exception classes, or none if no command has loaded the driver."""
     driver = sys.modules.get("psycopg")
     return (driver.Error,) if driver else ()
 
 
 def unexpected(error: Exception) -> str | None:
-    """The message for an unexpected error; None for an error of the lab, or without a driver, to show a traceback."""
+    """Return the message for an unexpected error.
+
+    Return None to show a traceback: for an error in the lab, or if the driver was not loaded.
+    """
     program = Path(__file__).parent
     places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own_places = [(path.relative_to(program), line) for path, line in places if path.is_relative_to(program)]
     folders = {path.parts[0] for path, _ in own_places}
-    if not server_errors() or ("lab" in folders and "advise" not in folders):  # advise uses the model of the lab
+    if not server_errors() or ("lab" in folders and "advise" not in folders):  # advise uses the lab's model
         return None
     path, line = own_places[-1]
     return (
@@ -175,7 +179,7 @@ def unexpected(error: Exception) -> str | None:
 
 
 def not_encoded(error: UnicodeEncodeError) -> InorderError:
-    """The error for an argument or a variable that is not UTF-8, or for text that the locale cannot encode."""
+    """Build the error for an argument or variable that is not UTF-8, or for text that the locale cannot encode."""
     excerpt = error.object[max(0, error.start - 20) : error.end + 20]
     if error.encoding.replace("-", "") == "utf8":
         return InputError(f"this is not UTF-8: {os.fsencode(excerpt)!r}")
@@ -186,9 +190,9 @@ def not_encoded(error: UnicodeEncodeError) -> InorderError:
 
 
 def show_usage_error(error: click.ClickException) -> None:
-    """Print an error of click in the format of other errors, and name the command whose help explains the usage."""
+    """Print a click error in the format of other errors, with the command whose help explains the usage."""
     context = error.ctx if isinstance(error, click.UsageError) else None
-    if type(error).__name__ == "NoArgsIsHelpError":  # raised by click 8.2 and later; its message is the help
+    if type(error).__name__ == "NoArgsIsHelpError":  # raised by click 8.2 and later, with the help as its message
         error.show()
         return
     hint = f"\nHINT:  {context.command_path} --help" if context else ""
@@ -196,10 +200,10 @@ def show_usage_error(error: click.ClickException) -> None:
 
 
 def cannot_import(error: ImportError) -> str | None:
-    """The message for a missing package or library; None for a module of this tool.
+    """Return the message for a missing package or library, or None for a module of this tool.
 
-    psycopg raises an ImportError without a name if neither its C modules nor a libpq can be loaded. Packages of the
-    lab are imported only when its commands run.
+    psycopg raises an ImportError without a name if it can load neither its C modules nor a libpq. Packages of the lab
+    are imported only when its commands run.
     """
     if error.name is None:
         return f"the driver psycopg cannot load libpq; HINT: apt install libpq5, or {installer('binary')}"
@@ -218,12 +222,12 @@ def main() -> NoReturn:
 
 def run() -> NoReturn:
     logging.getLogger("psycopg").addHandler(logging.NullHandler())  # do not print the driver's warnings
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores SIGINT for background jobs
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore SIGINT for background jobs
     signal.signal(signal.SIGTERM, terminate)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores SIGHUP
         signal.signal(signal.SIGHUP, terminate)
     try:
-        cli(prog_name="inorder", standalone_mode=False)  # shell completion uses this name
+        cli(prog_name="inorder", standalone_mode=False)  # this name is used for shell completion
     except InorderError as error:
         click.echo(f"inorder: {lines(str(error))}", err=True)
         sys.exit(error.exit_code)
@@ -236,7 +240,7 @@ def run() -> NoReturn:
             raise
         click.echo(f"inorder: {reason}", err=True)
         sys.exit(InputError.exit_code)
-    except UnicodeDecodeError as error:  # a server with the encoding SQL_ASCII does not convert text
+    except UnicodeDecodeError as error:  # a server with encoding SQL_ASCII does not convert text
         click.echo(f"inorder: text that is not UTF-8: {error.object[error.start :][:40]!r}", err=True)
         sys.exit(1)
     except UnicodeEncodeError as error:

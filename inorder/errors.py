@@ -1,4 +1,4 @@
-"""Errors that a user sees as one sentence, without a traceback; cleanup after errors."""
+"""Errors that are shown to the user as a sentence without a traceback, and cleanup after errors."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,11 +17,11 @@ class InputError(InorderError):
 
 
 class Terminated(BaseException):
-    """SIGTERM or SIGHUP. The servers of the tool are stopped as after an interrupt. Exit code 143."""
+    """SIGTERM or SIGHUP. Servers started by the tool are stopped as they would be after an interrupt. Exit code 143."""
 
 
 FOUND = 3  # a check reported a problem: feeds --check, advise --fail-on
-PIPE_CLOSED = 141  # the exit code by which a shell reports SIGPIPE: the reader closed the pipe
+PIPE_CLOSED = 141  # the exit code that shells use for SIGPIPE: the reader closed the pipe
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Write files atomically, by one process at a time: a new file replaces the old file when the new file is complete."""
+"""Write files atomically, and lock them. A new file replaces the old file when the new file is complete."""
 
 import errno
 import fcntl
@@ -16,7 +16,7 @@ from typing import BinaryIO, TypeVar
 from inorder.errors import InorderError, InputError
 
 LOCK_SECONDS = 1.0
-# Errors caused by the path: its name, its place, its permissions. All other errors are failures of the machine.
+# Errors caused by the name, the location or the permissions of the path. All other errors are failures of the system.
 OF_A_PATH = (
     errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP,
     errno.ENAMETOOLONG, errno.EINVAL, errno.ENXIO,
@@ -26,7 +26,7 @@ Lock = TypeVar("Lock")
 
 
 def failed(action: str, error: OSError) -> InorderError:
-    """The error for an action on a file that the system refused.
+    """Build the error for a failed action on a file.
 
     >>> full, wrong = (failed("cannot open x", OSError(number, os.strerror(number))) for number in (28, 2))
     >>> str(full), full.exit_code, wrong.exit_code
@@ -37,15 +37,15 @@ def failed(action: str, error: OSError) -> InorderError:
 
 
 def beside(target: Path) -> Path:
-    """The name for a new file in the same folder, unique among processes."""
+    """Return a name for a new file in the same folder that is unique among processes."""
     return target.with_name(f"{target.name}.{secrets.token_hex(4)}.partial")
 
 
 def partial_of(path: Path) -> tuple[Path, Path]:
-    """The file that a path leads to through links, and the name of the new file that will replace this file.
+    """Return the file that a path leads to through links, and the name of the new file that will replace it.
 
-    Each process, even in another container, writes a new file of its own; the file that is completed last remains. A
-    device, a pipe or a socket is an error: the new file would replace the device, for root even /dev/null.
+    Each process, even in another container, writes its own new file. The file that is completed last remains. Raise
+    InputError for a device, a pipe or a socket: the new file would replace it, for root even /dev/null.
     """
     target = path.resolve()
     if target.exists() and not target.is_file():
@@ -54,13 +54,13 @@ def partial_of(path: Path) -> tuple[Path, Path]:
 
 
 def unused(path: Path) -> Path:
-    """The path if no such file exists, otherwise the path with the first free number from 2 on."""
+    """Return the path if no such file exists, or else the path with the first free number from 2 on."""
     numbered = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
     return next(candidate for candidate in chain([path], numbered) if not candidate.exists())
 
 
 def require_new(path: Path, hint: str) -> None:
-    """Raise an error if the file exists: no command overwrites the file of another command. A device is accepted."""
+    """Raise InputError if the file exists, so that no command overwrites the file of another. A device is accepted."""
     if path.is_file():
         raise InputError(f"{path} exists; HINT: {hint}")
 
@@ -76,7 +76,7 @@ def require_writable(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file, which replaces the old file at the end of the block. After an error, the new file is removed."""
+    """Open a new file, which replaces the old file at the end of the block. After an error, remove the new file."""
     target, partial = partial_of(path)
     try:
         with partial.open("xb") as file:
@@ -107,7 +107,7 @@ def sync_folder(folder: Path) -> None:
 def host_lock(key: bytes) -> socket.socket:
     """Take a lock of this user on this host. Raise BlockingIOError if the lock is taken.
 
-    The lock is an abstract socket of Linux: it leaves no file, and ends with the last process that has the socket.
+    The lock is an abstract Linux socket: it leaves no file, and ends with the last process that has the socket open.
     """
     lock = socket.socket(socket.AF_UNIX)
     try:
@@ -121,7 +121,7 @@ def host_lock(key: bytes) -> socket.socket:
 
 
 def awaited(take: Callable[[], Lock]) -> Lock:
-    """Take a lock that a killed process may hold for a moment. Raise BlockingIOError if the lock stays taken."""
+    """Take a lock that a killed process may still hold for a moment. Raise BlockingIOError if it stays taken."""
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
@@ -133,7 +133,10 @@ def awaited(take: Callable[[], Lock]) -> Lock:
 
 
 def lock_file(descriptor: int, name: Path | str) -> None:
-    """Lock an open file. Raise BlockingIOError if another process has the lock, and InorderError without locks."""
+    """Lock an open file. Raise BlockingIOError if another process holds the lock.
+
+    Raise InorderError if the file system has no locks.
+    """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

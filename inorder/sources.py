@@ -1,6 +1,6 @@
 """The installation of this tool: the sources of the extension, and the command that installs an extra.
 
-In a checkout, the sources are beside this package. A wheel has a copy of the sources in ``extension/source``.
+In a checkout, the sources are next to this package. A wheel has a copy of the sources in ``extension/source``.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 PACKAGE = Path(__file__).resolve().parent
-DEBIAN = {"advise": "python3-jinja2 python3-pglast"}  # Debian's packages with the contents of an extra
+DEBIAN = {"advise": "python3-jinja2 python3-pglast"}  # Debian packages that correspond to an extra
 
 
 def checkout() -> Path | None:
@@ -18,18 +18,18 @@ def checkout() -> Path | None:
 
 
 def extras_of_pipx(file: Path) -> list[str]:
-    """The extras in the last command of pipx: a new command must repeat them, because pipx removes other extras."""
+    """Return the extras in the last pipx command. A new command must repeat them, because pipx removes all others."""
     requested = json.loads(file.read_text(encoding="utf-8"))["main_package"]["package_or_url"]
     extras = re.search(r"\[([\w, -]+)\](?= ?@|$)", requested or "")
     return re.findall(r"[\w-]+", extras[1]) if extras else []
 
 
 def installer(extra: str) -> str:
-    """The command that installs an extra with the same package manager as this tool.
+    """Return the command that installs an extra with the package manager that installed this tool.
 
     Debian installs into dist-packages. pipx leaves a file in its environments, and pip a file with the source.
     """
-    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415  # takes time, and is rarely needed
+    from importlib.metadata import PackageNotFoundError, distribution  # noqa: PLC0415  # slow, and rarely needed
 
     if PACKAGE.parent.name == "dist-packages":
         return f"apt install {DEBIAN[extra]}" if extra in DEBIAN else f"pipx install 'inorder[{extra}]'"
@@ -39,7 +39,7 @@ def installer(extra: str) -> str:
         program, extra = "pipx install --force", ",".join(sorted({extra, *extras_of_pipx(of_pipx)}))
     try:
         origin = json.loads(distribution("inorder").read_text("direct_url.json") or "{}")
-    except PackageNotFoundError:  # a checkout that is not installed
+    except PackageNotFoundError:  # a checkout that was not installed
         origin = {"url": PACKAGE.parent.as_uri(), "dir_info": {"editable": True}}
     url = origin.get("url", "")
     if url.startswith("file:"):

@@ -1,4 +1,4 @@
-"""Text of messages and tables: names that other roles chose are escaped, columns are aligned."""
+"""Text of messages and tables. Names that other roles chose are escaped, and columns are aligned."""
 
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from itertools import accumulate
 from unicodedata import category, east_asian_width
 
-# Categories of characters that a terminal draws over the previous letter. combining() returns 0 for vowels and tones of
-# many scripts.
+# Categories of characters that a terminal draws over the previous letter. combining() returns 0 for the vowels and
+# tones of many scripts.
 MARKS = ("Mn", "Me")
 
 
@@ -23,7 +23,7 @@ def one_line(text: str) -> str:
 
 
 def lines(text: str) -> str:
-    """Escape each line of a message, so that a terminal obeys only its line breaks.
+    """Escape each line of a message, so that a terminal interprets only its line breaks.
 
     >>> lines("no \\x1b[31mtable\\nHINT: ...")
     'no \\\\x1b[31mtable\\nHINT: ...'
@@ -32,12 +32,12 @@ def lines(text: str) -> str:
 
 
 def print_text(text: str) -> None:
-    """Print a text with names that other roles chose: escaped on a terminal, unchanged into a pipe or a file."""
-    print(lines(text) if sys.stdout.isatty() else text)  # click.echo would strip escape sequences from a pipe's text
+    """Print text with names that other roles chose: escaped on a terminal, unchanged to a pipe or a file."""
+    print(lines(text) if sys.stdout.isatty() else text)  # click.echo would strip escape sequences even for a pipe
 
 
 def plural(number: int, noun: str, nouns: str = "") -> str:
-    """A number and its noun.
+    """Format a number and its noun.
 
     >>> plural(1, "round"), plural(1200, "row")
     ('1 round', '1,200 rows')
@@ -46,7 +46,7 @@ def plural(number: int, noun: str, nouns: str = "") -> str:
 
 
 def listed(names: Iterable[object], separator: str = ", ") -> str:
-    """Names in a message, escaped: no name can begin a new line.
+    """Join names for a message. They are escaped, so that no name can begin a new line.
 
     >>> listed(["a", "b\\nHINT: c"])
     'a, b\\\\nHINT: c'
@@ -55,7 +55,7 @@ def listed(names: Iterable[object], separator: str = ", ") -> str:
 
 
 def quoted(name: object) -> str:
-    """A name in a message: in double quotes, escaped.
+    """Escape a name for a message, and put it in double quotes.
 
     >>> print(quoted("a\\nHINT: b"))
     "a\\nHINT: b"
@@ -64,7 +64,7 @@ def quoted(name: object) -> str:
 
 
 def first_of(names: Sequence[str], most: int) -> str:
-    """The first names in a message, and the number of the others.
+    """Join the first names for a message, and state how many more there are.
 
     >>> first_of(["a", "b", "c"], 2), first_of(["a", "b"], 2)
     ('a, b and 1 more', 'a, b')
@@ -73,9 +73,9 @@ def first_of(names: Sequence[str], most: int) -> str:
 
 
 def did_you_mean(name: str, names: Mapping[str, str]) -> str:
-    """The question "Did you mean …?" with the most similar names; empty if no name is similar.
+    """Return the question "Did you mean …?" with the most similar names, or "" if no name is similar.
 
-    ``names``: the text for each name.
+    ``names`` maps each name to the string to show for it.
 
     >>> did_you_mean("order", {"orders": "public.orders", "o": "public.o"}), did_you_mean("x", {})
     ('Did you mean public.orders?', '')
@@ -85,7 +85,7 @@ def did_you_mean(name: str, names: Mapping[str, str]) -> str:
 
 
 def cells(text: str) -> int:
-    """The number of columns that a text takes on a terminal.
+    """Return the number of terminal columns that a string takes.
 
     >>> cells("feed"), cells("注文"), cells("e\u0301"), cells("ที่ดี")
     (4, 4, 1, 2)
@@ -96,7 +96,7 @@ def cells(text: str) -> int:
 
 
 def filled(text: str, places: int, to_the_right: bool = False) -> str:
-    """A text padded with spaces, or cut, to a number of columns.
+    """Pad a string with spaces, or truncate it, to a number of terminal columns.
 
     >>> filled("注文", 5), filled("注文の一覧", 6), filled("7", 3, to_the_right=True)
     ('注文 ', '注文… ', '  7')
@@ -113,7 +113,7 @@ def widths_of(table: Iterable[Sequence[str]]) -> list[int]:
 
 
 def aligned(row: Sequence[str], widths: Sequence[int], to_the_right: Container[int]) -> str:
-    """A row of a table, with two spaces between columns.
+    """Format a row of a table, with two spaces between columns.
 
     >>> aligned(["注文", "7", ""], [6, 3, 2], {1})
     '注文      7'

@@ -11,11 +11,11 @@ COUNT_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 DURATION_UNITS = {"": 1000, "MS": 1, "S": 1000, "M": 60_000, "MIN": 60_000, "H": 3_600_000, "D": 86_400_000}
 BYTE_UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:E\d\d?)?)\s*([A-Z]*)", re.ASCII)
-GROUPED = re.compile(r"\d{1,3}(?:[,_]\d{3})+", re.ASCII)  # 20,000; the comma in 1,1 does not separate thousands
+GROUPED = re.compile(r"\d{1,3}(?:[,_]\d{3})+", re.ASCII)  # 20,000; in 1,1 the comma does not separate thousands
 
 
 def parse(text: str, units: dict[str, int], name: str, lowest: int, highest: int) -> int:
-    """A number with a unit, within a range; the error names the text and the range."""
+    """Parse a number with a unit, within a range. The error shows the input and the range."""
     plain = GROUPED.sub(lambda group: group[0].replace(",", "").replace("_", ""), text)
     match = NUMBER.fullmatch(plain.strip().upper())
     value = round(Decimal(match.group(1)) * units[match.group(2)]) if match and match.group(2) in units else None
@@ -27,7 +27,7 @@ def parse(text: str, units: dict[str, int], name: str, lowest: int, highest: int
 
 
 def parse_count(text: str, name: str, lowest: int = 1, highest: int = 10**12) -> int:
-    """A count: 500k is 500,000.
+    """Parse a count, such as 500k for 500,000.
 
     >>> [parse_count(text, "rows") for text in ("10M", "1.5k", "20,000", "1e9")]
     [10000000, 1500, 20000, 1000000000]
@@ -42,7 +42,7 @@ def parse_count(text: str, name: str, lowest: int = 1, highest: int = 10**12) ->
 
 
 def parse_bytes(text: str, name: str, lowest: int = 1, highest: int = 2**50) -> int:
-    """A number of bytes, in powers of two as in PostgreSQL's settings.
+    """Parse a number of bytes. Units are powers of two, as in PostgreSQL's settings.
 
     >>> parse_bytes("128MB", "memory")
     134217728
@@ -51,7 +51,7 @@ def parse_bytes(text: str, name: str, lowest: int = 1, highest: int = 2**50) -> 
 
 
 def parse_duration(text: str, name: str, lowest: float = 0.01, highest: float = 86_400) -> float:
-    """A duration in seconds, exact to the millisecond; a number without a unit means seconds.
+    """Parse a duration, and return it in seconds, rounded to milliseconds. A number without a unit means seconds.
 
     >>> parse_duration("500ms", "time"), parse_duration("5s", "time"), parse_duration("1.5m", "time")
     (0.5, 5.0, 90.0)
@@ -69,7 +69,7 @@ def parse_duration(text: str, name: str, lowest: float = 0.01, highest: float = 
 
 
 def short(count: int) -> str:
-    """A count in as few characters as possible without rounding.
+    """Format a count in as few characters as possible without rounding.
 
     >>> short(10_000_000), short(250_000), short(1_234)
     ('10 M', '250 k', '1,234')
@@ -81,7 +81,7 @@ def short(count: int) -> str:
 
 
 def typed_count(count: int) -> str:
-    """A count as a user would type it: without commas, which separate several values.
+    """Format a count as a user would type it, without commas, which separate values.
 
     >>> typed_count(2_000_000), typed_count(1_500_000), typed_count(12_345)
     ('2M', '1500k', '12345')
@@ -90,7 +90,7 @@ def typed_count(count: int) -> str:
 
 
 def typed_size(size: int) -> str:
-    """Bytes in the largest unit that gives a whole number, as a user would type them.
+    """Format a number of bytes as a user would type it, in the largest unit that gives a whole number.
 
     >>> typed_size(2**30), typed_size(1536 * 2**20), typed_size(2**20 + 1)
     ('1GB', '1536MB', '1048577B')
@@ -100,7 +100,7 @@ def typed_size(size: int) -> str:
 
 
 def typed_seconds(seconds: float) -> str:
-    """Seconds as a user would type them, to the millisecond.
+    """Format seconds as a user would type them, rounded to milliseconds.
 
     >>> typed_seconds(0.5), typed_seconds(86_399.999), typed_seconds(60.0)
     ('0.5s', '86399.999s', '60s')
@@ -109,7 +109,7 @@ def typed_seconds(seconds: float) -> str:
 
 
 def size_text(size: float) -> str:
-    """Bytes as a size.
+    """Format a number of bytes as a size.
 
     >>> size_text(3 * 2**20), size_text(5.5 * 2**40), size_text(40_960)
     ('3 MB', '5.5 TB', '40 kB')
@@ -121,7 +121,7 @@ def size_text(size: float) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Seconds in the largest unit that gives a number of two or more, or exactly one.
+    """Format seconds in the largest unit that gives a number of two or more, or exactly one.
 
     >>> time_text(3600), time_text(5400), time_text(45.5 * 86_400), time_text(7e9)
     ('1 h', '90 min', '45.5 days', '222 years')

@@ -1,4 +1,4 @@
-"""``inorder advise``: its options; reads the facts, and shows the findings."""
+"""``inorder advise``: its options. The command reads the facts, and shows the findings."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ BY_STATEMENTS = ("polling-reader", "cached-sequence", "count-all")
 
 
 def known_finding(text: str, option: str) -> str:
-    from inorder.advise.finding import IDS  # noqa: PLC0415  # loads the driver, which the help does not need
+    from inorder.advise.finding import IDS  # noqa: PLC0415  # loads the driver, which --help does not need
 
     if text not in (ANY, *IDS):
         raise InputError(f"{option}: unknown value {quoted(text)}; choose from {', '.join(IDS)}, or {ANY}")
@@ -64,7 +64,7 @@ def advise(
         require("--statements" if scripts else "--fail-on", PARSER)
     advice = of_files(scripts) if scripts else of_server(dsn, over, sample, least)
     if output == "html":
-        from inorder.advise import pages  # noqa: PLC0415  # needs a package of an extra
+        from inorder.advise import pages  # noqa: PLC0415  # requires a package of an extra
 
         click.echo(pages.page(advice))
     else:
@@ -74,7 +74,7 @@ def advise(
 
 
 def require(option: str, package: str) -> None:
-    """Raise an error if the package is missing, before anything is read.
+    """Raise InputError if a package is missing, before anything is read.
 
     The modules that need the package import it later.
     """
@@ -83,7 +83,7 @@ def require(option: str, package: str) -> None:
 
 
 def of_server(dsn: str, over: float | None, sample: bool, least: int) -> "Advice":
-    # These imports load the driver, which the help does not need.
+    # These imports load the driver, which --help does not need.
     from inorder.advise import report  # noqa: PLC0415
     from inorder.advise.facts import read  # noqa: PLC0415
     from inorder.advise.findings import advice_of  # noqa: PLC0415
@@ -93,7 +93,7 @@ def of_server(dsn: str, over: float | None, sample: bool, least: int) -> "Advice
 
 
 def of_files(paths: Sequence[Path]) -> "Advice":
-    from inorder.advise import report, scripts  # noqa: PLC0415  # needs a package of an extra
+    from inorder.advise import report, scripts  # noqa: PLC0415  # requires a package of an extra
 
     files = scripts.read(paths)
     findings = scripts.findings(files)

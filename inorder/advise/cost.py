@@ -1,6 +1,6 @@
 """The modeled cost of a table's key: WAL, index pages read, size of the index, and share of the table's WAL.
 
-docs/choose.md describes the model of the key's index. The rest of the table's WAL is estimated from the pages of the
+docs/choose.md describes the model for the key's index. All other WAL of the table is estimated from the pages of the
 table and of its other indexes. The functions are pure.
 """
 
@@ -13,17 +13,17 @@ from inorder.lab.analysis import model
 DAY = 86_400
 KINDS = ("bigint", "v7", "xact", "time", "sequence", "random")
 ORDERED, RANDOM = "v7", "random"
-HEAP_TUPLE = 24 + model.LINE_POINTER  # header and line pointer of a row; WAL records have a shorter header
+HEAP_TUPLE = 24 + model.LINE_POINTER  # header and line pointer of a row; the header in WAL records is shorter
 RECORD = model.RECORD + model.BLOCK + model.MAIN_DATA
 HEAP_INSERT: float = RECORD + model.HEAP_INSERT + model.TUPLE_HEADER_LOGGED
-HEAP_UPDATE = model.SAME_RELATION_BLOCK + 14  # bytes in addition to the bytes of an insert
-ENTRIES = model.RANDOM_FILL * (model.PAGE - model.BTREE_PAGE_FIXED)  # bytes of entries in a leaf page of random keys
-UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # share of the rows that updates change: all rows, or the newest hundredth
+HEAP_UPDATE = model.SAME_RELATION_BLOCK + 14  # bytes in addition to those of an insert
+ENTRIES = model.RANDOM_FILL * (model.PAGE - model.BTREE_PAGE_FIXED)  # bytes of entries in a leaf page with random keys
+UPDATED_ANYWHERE, UPDATED_NEWEST = 1.0, 0.01  # share of the rows that updates change: all, or the newest hundredth
 
 
 @dataclass(frozen=True)
 class Other:
-    """An index other than the key's: the number of its pages, and the number of pages that get entries of new rows."""
+    """An index other than the key's index: its pages, and the number of its pages that get entries of new rows."""
 
     pages: float
     hot: float
@@ -31,11 +31,11 @@ class Other:
 
 @dataclass(frozen=True)
 class Load:
-    """A table, or a partition, and the writes to the table per second.
+    """A table or a partition, and the writes to it per second.
 
-    ``entries`` counts the updates that are not HOT, and therefore add index entries. ``key_bytes`` is the size of a key
-    in its index; 0 stands for the usual size of keys of the kind. ``memory_bytes`` is the memory that can hold pages of
-    the key's index.
+    ``entries`` counts updates that are not HOT, and therefore add index entries. ``key_bytes`` is the size of a key in
+    its index, or 0 for the usual size of the kind. ``memory_bytes`` is the memory that can hold pages of the key's
+    index.
     """
 
     rows: float
@@ -57,7 +57,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Cost:
-    """Costs of one kind of key: bytes of WAL a day, index pages read a second, bytes of the index."""
+    """The cost of a kind of key: bytes of WAL per day, index pages read per second, and bytes of the index."""
 
     kind: str
     wal_bytes_per_day: float
@@ -67,9 +67,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class Savings:
-    """Costs by kind of key; bytes of WAL that ordered keys save a day, and the saved share of the table's WAL.
+    """The cost of each kind of key, and the WAL that ordered keys save: bytes per day, and a share of the table's WAL.
 
-    The share is ``least_share`` if updates change rows of any age, and ``most_share`` if updates change only new rows.
+    The share is ``least_share`` if updates change rows of any age, and ``most_share`` if they change only new rows.
     """
 
     costs: tuple[Cost, ...]
@@ -79,7 +79,7 @@ class Savings:
 
 
 def other_wal(load: Load, other: Other, within: float) -> float:
-    """Bytes of WAL that another index causes between two checkpoints: records, page splits and page images."""
+    """Return the WAL bytes that another index causes between two checkpoints: records, page splits and page images."""
     inserts, entries = load.inserts * load.checkpoint, load.entries * load.checkpoint
     per_leaf = max(1.0, load.rows / max(1.0, other.pages))
     key = max(8.0, ENTRIES / per_leaf - model.LINE_POINTER - model.INDEX_TUPLE_HEADER)
@@ -89,7 +89,7 @@ def other_wal(load: Load, other: Other, within: float) -> float:
 
 
 def heap_wal(load: Load, within: float) -> float:
-    """Bytes of WAL of the table itself and of TOAST between two checkpoints."""
+    """Return the WAL bytes of the table itself, including TOAST, between two checkpoints."""
     inserts, updates, deletes = (load.checkpoint * rate for rate in (load.inserts, load.updates, load.deletes))
     rows = max(1.0, load.rows)
     record = HEAP_INSERT + max(0.0, load.pages * model.PAGE / rows - HEAP_TUPLE)
@@ -99,7 +99,7 @@ def heap_wal(load: Load, within: float) -> float:
 
 
 def table_wal(load: Load, kind: str, within: float) -> float:
-    """Bytes of WAL a day of the table and all its indexes."""
+    """Return the WAL bytes per day of the table and all its indexes."""
     entries = load.entries * load.checkpoint
     key = model.index_cost(kind, load.conditions(kind), entries, UPDATED_ANYWHERE if kind == RANDOM else within)
     parts = [key.wal_bytes, heap_wal(load, within), *(other_wal(load, other, within) for other in load.other_indexes)]
@@ -133,10 +133,10 @@ def compared(
 
 
 def after_switch(loads: Sequence[Load], is_last: bool) -> tuple[float, float]:
-    """Bytes of WAL a day, and bytes of growth a day, of an index full of random keys that receives ordered keys.
+    """Return WAL bytes per day and growth per day of an index full of random keys that receives ordered keys.
 
-    ``is_last``: the new keys sort after all random keys. Otherwise the new keys go to one place among the random keys,
-    where pages are split in the middle.
+    ``is_last`` is true if the new keys sort after all random keys. Otherwise, the new keys are inserted at one point
+    among the random keys, where pages are split in the middle.
     """
     wal, growth = 0.0, 0.0
     for load in loads:

@@ -1,7 +1,7 @@
-"""Read facts about the tables of a database, in READ ONLY transactions, and list the facts that could not be read.
+"""Read facts about the tables of a database in READ ONLY transactions, and list the facts that could not be read.
 
-The statements use only objects of the server, pg_stat_statements if a trusted role owns its schema and, with --sample,
-tables of trusted roles. Names, defaults and statements from the database are data, and their text is never run.
+The statements use only the server's own objects, pg_stat_statements if a trusted role owns its schema and, with
+--sample, tables of trusted roles. Names, defaults and statements from the database are data that is never executed.
 """
 
 import time
@@ -26,15 +26,15 @@ from inorder.units import time_text
 SETTINGS = sql.SQL(
     "SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '1s'; SET LOCAL jit = off; "
     "SET LOCAL default_transaction_read_only = on; SET LOCAL standard_conforming_strings = on; "
-    # with stale statistics, a nested loop would scan once for each of thousands of tables
+    # with stale statistics, a nested loop would scan a catalog once for each table
     "SET LOCAL enable_nestloop = off; "
 )
 Part = TypeVar("Part")
 COUNTERS = ("inserted", "updated", "hot", "deleted")
 SAMPLED_PAGES = 50
 UUID_TYPES, TEXT_TYPES = ("uuid",), ("text", "varchar", "bpchar")
-LEAST_ROWS = 1000  # smaller tables are not examined
-NAMED = 3  # the greatest number of tables that a sentence names
+LEAST_ROWS = 1000  # tables with fewer rows are not examined
+NAMED = 3  # maximum number of tables named in a sentence
 PARSER = "pglast"
 MOVE = "CREATE SCHEMA monitoring; ALTER EXTENSION pg_stat_statements SET SCHEMA monitoring"
 
@@ -70,9 +70,9 @@ class Statistic:
 
 @dataclass
 class Leaf:
-    """A table or a partition. ``schema``, ``name``: the table, or the partitioned table of a partition.
+    """A table or a partition. ``schema`` and ``name`` belong to the table, or to the partitioned table.
 
-    facts_of() replaces the counters of rows by rates.
+    facts_of() replaces the row counters with rates.
     """
 
     leaf: int
@@ -92,7 +92,7 @@ class Leaf:
     indexes: list[IndexFacts] = field(default_factory=list)
     columns: dict[int, ColumnFacts] = field(default_factory=dict)
     statistics: dict[int, Statistic] = field(default_factory=dict)
-    counted: dict[str, float] = field(default_factory=dict)  # the numbers of rows from which the rates are computed
+    counted: dict[str, float] = field(default_factory=dict)  # the row counts from which the rates are computed
 
     @property
     def quoted(self) -> str:
@@ -122,7 +122,7 @@ class ServerFacts:
     has_images: bool
     sees_all: bool
     seconds: float | None
-    wal: float | None  # bytes a day
+    wal: float | None  # bytes per day
     inorder: str | None
     is_sql_edition: bool = False
 
@@ -142,8 +142,8 @@ class Statement:
 @dataclass
 class Facts:
     server: ServerFacts
-    seconds: float  # the time in which rows were counted
-    counted: str  # the time in words
+    seconds: float  # the period in which rows were counted
+    counted: str  # this period in words
     checkpoint: float
     leaves: list[Leaf]
     statements: list[Statement]
@@ -159,7 +159,7 @@ class Reader:
 
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Cursor[dict[str, Any]]]:
-        """A transaction that writes nothing, never waits long for a lock, and sees only the server's own objects."""
+        """Open a read-only transaction that never waits long for a lock, and sees only the server's own objects."""
         with self.connection.transaction(), self.connection.cursor(row_factory=dict_row) as cursor:
             yield cursor
 
@@ -168,7 +168,7 @@ class Reader:
             return cursor.execute(query(name).format(**parts) if parts else query(name)).fetchall()
 
     def rows_if_seen(self, subject: str, name: str, **parts: sql.Composable) -> list[dict[str, Any]]:
-        """The rows of a query. If the server refuses the query, return no rows, and add ``subject`` to ``unseen``."""
+        """Run a query. If the server refuses it, return no rows, and add ``subject`` to ``unseen``."""
         try:
             return self.rows(name, **parts)
         except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable, psycopg.errors.QueryCanceled,
@@ -177,7 +177,7 @@ class Reader:
             return []
 
     def home(self) -> tuple[str | None, bool]:
-        """The schema of inorder, if a trusted role owns the schema; and True for the SQL edition."""
+        """Return the schema of inorder if a trusted role owns it, and whether it is the SQL edition."""
         if schemas := self.rows("extension_schema"):
             return schemas[0]["nspname"], False
         if schemas := self.rows("sql_edition_schema"):
@@ -215,7 +215,7 @@ class Reader:
         return time.monotonic() - begin
 
     def since_reset(self, server: ServerFacts) -> float | None:
-        """Seconds since the counters of rows were reset; if unknown, the age of the cluster, as an upper bound."""
+        """Return the seconds since the row counters were reset or, as an upper bound, the age of the cluster."""
         if server.seconds is not None:
             return server.seconds
         ages = self.rows_if_seen("the age of the row counters", "advise_initdb")
@@ -255,11 +255,11 @@ class Reader:
         return self.classified(self.rows_if_seen("pg_stat_statements", "advise_statements", view=place))
 
     def classified(self, rows: list[dict[str, Any]]) -> list[Statement]:
-        """The statements that can be classified.
+        """Return the statements that can be classified.
 
-        The number of all other statements is added to ``unseen``, with the reasons.
+        ``unseen`` gets the number of all other statements, with the reasons.
         """
-        from inorder.advise.statements import understood  # noqa: PLC0415  # needs the parser of an extra
+        from inorder.advise.statements import understood  # noqa: PLC0415  # requires a parser, which is optional
 
         results = [(row, understood(row["text"])) for row in rows]
         if reasons := [classification for _, classification in results if isinstance(classification, str)]:
@@ -280,7 +280,7 @@ class Reader:
         leaf.statistics[column.number] = Statistic(column.number, values=[row["value"] for row in rows])
 
     def see_keys(self, leaves: list[Leaf], sampled: bool) -> None:
-        """Read values of keys from samples of tables without statistics; report tables without values of keys."""
+        """Read sample keys from tables without statistics, and report the tables whose keys cannot be seen."""
         hidden = []
         for leaf, (_, column) in [(leaf, leaf.key) for leaf in leaves if leaf.rows >= LEAST_ROWS and leaf.key]:
             if sampled and leaf.is_trusted and not leaf.statistic(column).values:
@@ -288,7 +288,7 @@ class Reader:
             hidden += [] if leaf.statistic(column).values else [leaf.quoted]
         self.say(hidden, "values of keys (without statistics or the SELECT privilege, a key is judged by its default; "
                  "HINT: --sample reads rows of tables that belong to superusers or your role)")  # fmt: skip
-        # reltuples is -1 before the first VACUUM or ANALYZE, and 0 in a table with pages if VACUUM skipped all pages
+        # reltuples is -1 before the first VACUUM or ANALYZE. It is 0 in a table with pages if VACUUM skipped all pages.
         unanalyzed = [leaf.quoted for leaf in leaves if leaf.rows < min(1, leaf.pages)
                       and leaf.counted["inserted"] - leaf.counted["deleted"] >= LEAST_ROWS]  # fmt: skip
         self.say(unanalyzed, "sizes (HINT: ANALYZE)")
@@ -307,7 +307,7 @@ def facts_of(reader: Reader, over: float | None, sampled: bool) -> Facts:
     if not server.has_images:
         reader.unseen.append("costs of keys: full_page_writes is off, and the model assumes that it is on")
     seconds = reader.counted_over(leaves, over) if over else reader.since_reset(server)
-    seconds = inf if seconds is None else max(1.0, seconds)  # if the time is unknown, all rates are 0
+    seconds = inf if seconds is None else max(1.0, seconds)  # if the period is unknown, all rates are 0
     since = f"in {time_text(seconds)}{'' if over else ' since counters were reset'}"
     counted = since if seconds < inf else "since an unknown time"
     for leaf in leaves:

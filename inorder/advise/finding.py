@@ -21,10 +21,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """A finding. ``saves``: bytes of WAL per day, or bytes of storage; findings are ordered by these bytes.
+    """A finding. Findings are ordered by ``saves``, the bytes of WAL per day or of storage that the remedy saves.
 
-    ``costs``: the cost of each kind of key. ``instead``: an alternative remedy. ``choice``: how to choose between the
-    two remedies.
+    ``costs`` has the cost of each kind of key. ``instead`` is an alternative remedy. ``choice`` explains how to choose
+    between the two remedies.
     """
 
     id: str
@@ -62,7 +62,7 @@ def finding(
                    saves=saves, costs=costs)  # fmt: skip
 
 
-HOME = "inorder"  # the schema of ``inorder install``
+HOME = "inorder"  # the default schema of ``inorder install``
 INSTALL = (
     f"/* From a shell: inorder install. Or: */ CREATE SCHEMA {HOME}; GRANT USAGE ON SCHEMA {HOME} TO PUBLIC; "
     f"CREATE EXTENSION inorder SCHEMA {HOME}"
@@ -74,7 +74,7 @@ def function(home: str | None, name: str) -> str:
 
 
 def installed(home: str | None) -> list[str]:
-    """Statements that create the extension in its own schema, if the extension is missing.
+    """Return the statements that create the extension in its own schema, if it is missing.
 
     The schema ``public`` may belong to a role that a superuser does not trust.
     """

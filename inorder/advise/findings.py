@@ -1,4 +1,4 @@
-"""Findings about the keys of a database, and all findings ordered by savings."""
+"""Findings about the keys of a database, and all findings in the order of their savings."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -28,16 +28,16 @@ from inorder.lab.analysis.model import LEAF_FILLFACTOR, LITTLE, PAGE, index_tupl
 from inorder.text import plural
 from inorder.units import size_text
 
-TEXT_KEY = 40  # bytes of a UUID as text in an index: 32 or 36 characters and a header, aligned
-LEAST_SHARE = 1 - 1 / LITTLE  # keys stay as they are if ordered keys would save a smaller share of the table's WAL
-MANY_IMAGES = 0.5  # page images per updated row; above this number, updates are assumed to change rows of any age
-LEAST_GAIN = 0.1  # an index that would shrink by a smaller share is not rebuilt
-SURE_BITS = 7  # additional bits: the expected number of random keys that follow a new key is then at most 2^-7
+TEXT_KEY = 40  # bytes of a UUID as text in an index: 32 or 36 characters and header, aligned
+LEAST_SHARE = 1 - 1 / LITTLE  # no change is advised if it would save a smaller share of the WAL
+MANY_IMAGES = 0.5  # page images per updated row; with more, updates are assumed to change rows of any age
+LEAST_GAIN = 0.1  # no rebuild is advised if the index would shrink by a smaller share
+SURE_BITS = 7  # additional bits, so that at most 2^-7 random keys are expected to follow a new key
 
 
 @dataclass(frozen=True)
 class Keyed:
-    """A table or partition, and its key: the index, the column, and the kind of its keys."""
+    """A table or partition, and its key: the index, the column, and the kind of the keys."""
 
     leaf: Leaf
     index: IndexFacts
@@ -50,10 +50,10 @@ class Keyed:
 
 
 def keyed(facts: Facts) -> list[Keyed]:
-    """The keys of all tables. The key of a composite index is its first column.
+    """Return the keys of all tables. The key of a composite index is its first column.
 
-    The column of a composite index counts only if at least half of the column's values are distinct. If the number of
-    distinct values is unknown, the column counts only if the kind of the keys is known.
+    The first column of a composite index counts only if at least half of its values are distinct. If the number of
+    distinct values is unknown, it counts only if the kind of the keys is known.
     """
     leaves, now = [], datetime.now(UTC)
     for leaf, (index, column) in [(leaf, leaf.key) for leaf in facts.leaves if leaf.key]:
@@ -89,7 +89,7 @@ def evidence_of_keys(facts: Facts, partitions: Sequence[Keyed]) -> tuple[Evidenc
 
 
 def load_of(partition: Keyed, facts: Facts, of_all: float) -> Load:
-    """The writes to a table or partition. Each index of random keys gets memory in proportion to its size."""
+    """Return the writes to a table or partition. Each index with random keys gets memory in proportion to its size."""
     leaf, other_indexes = partition.leaf, []
     for index in leaf.indexes:
         statistic = leaf.statistics.get(index.first)
@@ -143,7 +143,7 @@ def random_key(
     one_bits = min(48, max(16, ceil(log2(1 + max(partition.leaf.rows for partition in partitions))) + SURE_BITS))
     default = f"{function(home, 'uuid_after_random_nextval')}({one_bits})"
     among, after = (after_switch(loads, is_last) for is_last in (False, True))
-    # The SQL edition has no keys that sort after random keys.
+    # The SQL edition has no generator of keys that sort after random keys.
     has_generator = not first.is_text and not facts.server.is_sql_edition
     keys_after = [*installed(home), with_default(first, default)] if has_generator else []
     sizes = dict(zip(("among_wal", "among", "after_wal", "after"), map(size_text, (*among, *after)), strict=True))
@@ -159,11 +159,11 @@ def random_key(
 
 
 def updates_of(facts: Facts, leaves: Sequence[Leaf]) -> tuple[tuple[float, ...], list[Evidence]]:
-    """Estimate the share of the table that is changed by updates, and return the share with the evidence.
+    """Estimate the share of the table that updates change, and return the share with its evidence.
 
-    A share of 0.01 means that updates change only the newest hundredth of the rows. Without counts of updates, the
-    result is UPDATED_NEWEST and UPDATED_ANYWHERE. With counts, the result is one share, computed from the page images
-    of UPDATE: an UPDATE of a new row causes no image, because the INSERT has changed the page since the checkpoint.
+    A share of 0.01 means that updates change only the newest hundredth of the rows. If updates were not counted, the
+    result is UPDATED_NEWEST and UPDATED_ANYWHERE. Otherwise, the share is computed from the page images of UPDATE: an
+    UPDATE of a new row causes no image, because the INSERT has changed the page since the checkpoint.
     """
     names = {("updated", (schema, leaves[0].name)) for schema in ("", leaves[0].schema)}
     updates = [statement for statement in facts.statements if names & {*statement.classification.changed}]
@@ -235,7 +235,10 @@ def text_uuids(facts: Facts, _all_keys: Sequence[Keyed], least: float) -> Iterat
 
 
 def advice_of(facts: Facts, least: float) -> tuple[list[Finding], list[Unadvised]]:
-    """Findings ordered by savings, and tables without a finding. Findings below ``least`` bytes are omitted."""
+    """Return findings in the order of their savings, and tables without a finding.
+
+    Findings that save less than ``least`` bytes are omitted.
+    """
     all_keys = keyed(facts)
     results = [result for rule in (random_keys, mixed_keys, text_uuids) for result in rule(facts, all_keys, least)]
     findings = [result for result in (*results, *readers(facts), *counts(facts)) if isinstance(result, Finding)]

@@ -1,4 +1,4 @@
-"""Advice as a page: a card for each finding."""
+"""Advice as an HTML page with a card for each finding."""
 
 from itertools import groupby
 from typing import Any
@@ -13,7 +13,7 @@ CODE = ("remedy", "or", "measure")
 
 
 def card(number: int, finding: Finding) -> dict[str, Any]:
-    """The parts of a finding by label. ``parts_of`` leaves out a label that is the same as the previous label."""
+    """Group the parts of a finding by label. parts_of() leaves out a label that repeats the previous label."""
     label, parts = "", list[tuple[str, str]]()
     for name, text in parts_of(finding):
         label = name or label

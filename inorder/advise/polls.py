@@ -1,16 +1,16 @@
-"""Kinds of statements that advice covers, as data: readers that poll a column, counts of a table, changes."""
+"""The kinds of statements covered by the advice, as data: polls of a column, counts of a table, and changes."""
 
 from dataclasses import dataclass
 
-Table = tuple[str, str]  # the schema, "" if the statement names no schema; and the name of the table
+Table = tuple[str, str]  # the schema, or "" if the statement names none, and the table name
 
 
 @dataclass(frozen=True)
 class Poll:
-    """A reader of rows in which a column is greater than a position.
+    """A query for rows in which a column is greater than a position.
 
-    ``tables``: the tables that may have the column. ``ordered``: True if rows are read in the order of the column.
-    ``late``: True if rows younger than an interval are left out.
+    ``tables`` are the tables that may have the column. ``ordered`` is true if rows are read in the order of the column,
+    and ``late`` is true if the query leaves out rows younger than an interval.
     """
 
     tables: tuple[Table, ...]
@@ -21,9 +21,9 @@ class Poll:
 
 @dataclass(frozen=True)
 class Understood:
-    """The polls, counts and changes of a statement.
+    """The polls, counts and changes in a statement.
 
-    ``counted``: the table whose rows are counted. ``changed``: the tables whose rows are updated or deleted.
+    ``counted`` is the table whose rows are counted. ``changed`` has the tables whose rows are updated or deleted.
     """
 
     polls: tuple[Poll, ...] = ()

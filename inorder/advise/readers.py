@@ -1,4 +1,4 @@
-"""Findings about statements: readers that poll, and counts of all rows."""
+"""Findings about statements: polling readers, and counts of all rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,19 +11,19 @@ from inorder.advise.polls import Poll, Table, Understood
 from inorder.connection.database import identifier, literal
 from inorder.units import time_text
 
-LEAST_COUNT = 0.01  # seconds; a faster count is not reported
+LEAST_COUNT = 0.01  # seconds; faster counts are not reported
 TIMES, NUMBERS = ("timestamp", "timestamptz"), ("int2", "int4", "int8")
 RISING = ("nextval", "now", "clock_timestamp", "statement_timestamp", "transaction_timestamp")
 GUARDED = "Online, inorder prepare adds a column, an index, and a guard that keeps the table insert-only."
 LOGGED = "Rows are {changed}: inorder prepare --changes adds triggers, which write a row to a log for each statement."
 EXACT = "Adds a column, an index, and a guard that keeps the table insert-only, and counts the rows once."
 ESTIMATED = "Returns an estimate, as of the last VACUUM or ANALYZE. An exact count would need an insert-only table."
-SHOWN = 3  # the greatest number of statements shown
+SHOWN = 3  # maximum number of statements shown
 
 
 @dataclass
 class Read:
-    """A way to read a table or a partition: the poll (None for a count), and the totals of its statements."""
+    """A table that is polled or counted: the poll (None for a count), and the totals of its statements."""
 
     leaf: Leaf
     poll: Poll | None
@@ -38,9 +38,9 @@ class Read:
 
 
 def read_by(statement: Understood, by_name: Mapping[Table, Leaf]) -> Iterator[tuple[Leaf, Poll | None]]:
-    """The tables that a statement polls or counts.
+    """Yield the tables that a statement polls or counts.
 
-    If a poll may read several tables, the first table that has the polled column is used.
+    If a poll may read several tables, use the first table that has the polled column.
     """
     if statement.counted and (leaf := by_name.get(statement.counted)):
         yield leaf, None
@@ -51,7 +51,7 @@ def read_by(statement: Understood, by_name: Mapping[Table, Leaf]) -> Iterator[tu
 
 
 def reads(facts: Facts) -> list[Read]:
-    """Statements that poll or count an existing table, grouped by table and column."""
+    """Return statements that poll or count an existing table, grouped by table and column."""
     by_column: dict[tuple[str, str], Read] = {}
     by_name = {name: leaf for leaf in sorted(facts.leaves, key=lambda leaf: leaf.rows)
                for name in (("", leaf.name), (leaf.schema, leaf.name))}  # fmt: skip
@@ -80,7 +80,7 @@ def polling(
 
 
 def rises(leaf: Leaf, column: ColumnFacts) -> bool:
-    """True if new rows have greater values: by the column's default, or as the first column of the primary key."""
+    """Return whether new rows have greater values, because of a default or because the primary key begins with it."""
     has_rising_default = any(name in RISING or name in uuids.MAKERS for name in column.makers)
     return has_rising_default or any(index.is_primary and index.first == column.number for index in leaf.indexes)
 

@@ -1,4 +1,4 @@
-"""Format advice: as text, as data, and as sections of the lab's reports."""
+"""Format advice as text, as data, or as sections of the lab's reports."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,13 +11,13 @@ from inorder.lab.plan.keys import KEY_KINDS
 from inorder.text import aligned, one_line, plural, widths_of
 from inorder.units import size_text
 
-MOST_NAMES = 3  # the greatest number of names in a title
+MOST_NAMES = 3  # maximum number of names in a title
 COSTS = ("key", "WAL a day", "reads a second", "index")
 
 
 @dataclass(frozen=True)
 class Advice:
-    """All findings of a run. ``read``: the server or the files that were examined."""
+    """All findings of a run. ``read`` is the server or the files that were examined."""
 
     title: str
     read: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Read SQL files without a server: the statements, with the line of each, and the tables that the files create."""
+"""Read SQL files without a server: the statements with their lines, and the tables that the files create."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from inorder.errors import InputError
 from inorder.files import failed
 from inorder.text import first_of, plural
 
-# Placeholders of drivers and of sqlc. Strings, names in quotes and comments stay as they are.
+# Placeholders of drivers and of sqlc. Strings, quoted names and comments are left unchanged.
 PLACEHOLDER = re.compile(
     r"""\be'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | (\$\w*\$).*?\1 | --[^\n]* | /\*.*?\*/
     | (?P<value> %\(\w+\)[sbt] | %[sbt]\b | (?<![:\w]):[a-z_]\w* | (?<![\w@<>~|&])@[a-z_]\w*+(?!@) | \?(?![|&]|\s*')
@@ -30,7 +30,7 @@ PLACEHOLDER = re.compile(
     re.IGNORECASE | re.DOTALL | re.MULTILINE | re.VERBOSE,
 )
 BEGINNING = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
-SHOWN = 5  # the greatest number of places shown
+SHOWN = 5  # maximum number of places shown
 NUMBERS = ("int2", "int4", "int8", "serial", "serial2", "serial4", "serial8", "smallserial", "bigserial")
 TIMES = ("timestamp", "timestamptz")
 
@@ -38,13 +38,13 @@ TIMES = ("timestamp", "timestamptz")
 @dataclass(frozen=True)
 class Statement:
     text: str
-    place: str  # the file and the line
-    parsed: str  # the same statement with parameters instead of placeholders
+    place: str  # file and line
+    parsed: str  # the statement with parameters instead of placeholders
 
 
 @dataclass
 class Created:
-    """Types of the columns that may be polled, and the columns in which new rows have greater values."""
+    """The types of columns that may be polled, and the columns in which new rows have greater values."""
 
     types: dict[str, str] = field(default_factory=dict)
     rising: set[str] = field(default_factory=set)
@@ -52,7 +52,7 @@ class Created:
 
 @dataclass
 class Scripts:
-    """``count``: the number of statements. ``unread``: places of statements that were not examined, by reason."""
+    """The statements of SQL files. ``unread`` lists the places of statements that were not examined, by reason."""
 
     names: Sequence[str]
     count: int = 0
@@ -85,7 +85,7 @@ class Scripts:
 
 
 def with_parameters(text: str) -> str:
-    r"""A script with parameters instead of placeholders. The number of lines stays the same.
+    r"""Replace placeholders in a script with parameters. The number of lines stays the same.
 
     >>> with_parameters("SELECT a::text, '%s' FROM t -- ?\nWHERE id >%s AND b = :b AND c = %(c)s AND d ? 'k'")
     "SELECT a::text, '%s' FROM t -- ?\nWHERE id > $1  AND b =  $2  AND c =  $3  AND d ? 'k'"
@@ -95,7 +95,7 @@ def with_parameters(text: str) -> str:
     def replaced(match: re.Match[str]) -> str:
         if match["value"]:
             return f" ${next(numbers)} "
-        if match["psql"]:  # commands of psql, such as \gset, end a statement
+        if match["psql"]:  # psql commands, such as \gset, end a statement
             return ";"
         if match["data"]:
             return match[0].removesuffix(match["data"]) + "\n" * match["data"].count("\n")
@@ -105,7 +105,7 @@ def with_parameters(text: str) -> str:
 
 
 def statements_of(name: str, text: str) -> Iterator[Statement]:
-    """The statements of a script. A script that cannot be split is one statement."""
+    """Yield the statements of a script. A script that cannot be split is one statement."""
     parsed = with_parameters(text)
     try:
         pieces: Sequence[Any] = split(parsed, with_parser=False, only_slices=True)
@@ -163,7 +163,7 @@ def findings(scripts: Scripts) -> list[Finding]:
 
 
 def judged(scripts: Scripts, statement: Statement, poll: Poll, changes: set[tuple[str, str]]) -> Iterator[Finding]:
-    """A finding if the column may be polled and, for a query without ORDER BY, if new rows have greater values."""
+    """Yield a finding if the column may be polled. Without ORDER BY, new rows must also have greater values."""
     tables = {polled: table for polled in poll.tables for name, table in scripts.tables.items() if polled[1] == name[1]}
     name, table = next(
         ((polled, table) for polled, table in tables.items() if poll.column in table.types), (poll.tables[0], None)

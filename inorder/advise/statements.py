@@ -1,7 +1,7 @@
-"""Classify statements by their syntax trees: readers that poll a column, counts of a table, changes of rows.
+"""Classify statements by their syntax trees: polls of a column, counts of a table, and changes of rows.
 
-The package pglast contains the server's parser. Long statements are not parsed: the parser recurses, and statements
-are untrusted.
+The package pglast contains the server's parser. Long statements are not parsed, because the parser recurses and
+statements are untrusted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,13 +20,13 @@ LESS, GREATER = ("<", "<="), (">", ">=")
 CHANGES = {ast.UpdateStmt: "updated", ast.DeleteStmt: "deleted"}
 BETWEEN = (A_Expr_Kind.AEXPR_BETWEEN, A_Expr_Kind.AEXPR_BETWEEN_SYM)
 
-Column = tuple[str, str]  # the name or alias of the column's table, or "", and the name of the column
-Queries = Mapping[str, tuple[Table, ...]]  # names of WITH queries, each with the tables that it reads
+Column = tuple[str, str]  # the table's name or alias, or "", and the column name
+Queries = Mapping[str, tuple[Table, ...]]  # WITH queries by name, with the tables that they read
 
 
 @cache
 def understood(text: str) -> Understood | str:
-    """The classification of a statement, or the reason why it cannot be classified.
+    """Classify a statement, or return the reason why it cannot be classified.
 
     >>> understood("SELECT * FROM app.events e WHERE $1 < e.id AND n <= $2 ORDER BY e.id LIMIT $3").polls
     (Poll(tables=(('app', 'events'),), column='id', ordered=True, late=False),)
@@ -44,7 +44,7 @@ def understood(text: str) -> Understood | str:
 
 
 def classified(text: str) -> Understood:
-    nodes = list(walk(parse_sql(text)))[::-1]  # inner and earlier WITH queries come first
+    nodes = list(walk(parse_sql(text)))[::-1]  # inner and earlier WITH queries first
     queries: dict[str, tuple[Table, ...]] = {}
     for query in (node for node in nodes if isinstance(node, ast.CommonTableExpr)):
         queries[query.ctename] = below(query.ctequery, queries)
@@ -58,7 +58,7 @@ def classified(text: str) -> Understood:
 
 
 def walk(*nodes: Any) -> Iterator[Any]:
-    """The nodes of trees, from the last tree to the first. Each node comes before its descendants."""
+    """Yield the nodes of trees, from the last tree to the first. Each node comes before its descendants."""
     stack = list(nodes)
     while stack:
         node = stack.pop()
@@ -70,7 +70,7 @@ def walk(*nodes: Any) -> Iterator[Any]:
 
 
 def counted(select: Any) -> Table | None:
-    """The table of a query that is only ``SELECT count(*) FROM table``."""
+    """Return the table of a query if the query is only ``SELECT count(*) FROM table``."""
     (table, *more), (target, *targets) = select.fromClause, select.targetList or (None,)
     conditions = (select.whereClause, select.groupClause, select.havingClause, select.distinctClause, *more, *targets)
     call = getattr(target, "val", None)
@@ -87,7 +87,7 @@ def name_of(table: Any) -> Table:
 
 
 def sources(nodes: Any, queries: Queries) -> Iterator[tuple[str, tuple[Table, ...]]]:
-    """Names of tables and subqueries in FROM, each with the tables that are read under this name."""
+    """Yield the names of tables and subqueries in FROM, with the tables that are read under each name."""
     for node in nodes or ():
         alias = node.alias.aliasname if getattr(node, "alias", None) else ""
         if isinstance(node, ast.JoinExpr):
@@ -125,7 +125,7 @@ def is_clock(node: Any) -> bool:
 
 
 def is_position(node: Any, tables: set[Table], queries: Queries) -> bool:
-    """True for an expression that may be the position of a reader: a parameter, or a query of another table."""
+    """Return whether an expression may be the position of a reader: a parameter, or a query on another table."""
     node = bare(node)
     if isinstance(node, ast.CoalesceExpr | ast.MinMaxExpr):
         return any(is_position(argument, tables, queries) for argument in node.args)
@@ -136,7 +136,7 @@ def is_position(node: Any, tables: set[Table], queries: Queries) -> bool:
 
 
 def comparisons(node: Any) -> Iterator[tuple[str, Column, Any]]:
-    """Comparisons of a condition joined by AND: the operator, the column on its left, and the other operand."""
+    """Yield the comparisons of a condition joined with AND: the operator, the column on its left, the other operand."""
     if isinstance(node, ast.BoolExpr) and node.boolop == BoolExprType.AND_EXPR:
         for term in node.args:
             yield from comparisons(term)
@@ -153,10 +153,10 @@ def comparisons(node: Any) -> Iterator[tuple[str, Column, Any]]:
 
 
 def after(node: Any, tables: set[Table], queries: Queries) -> list[Column]:
-    """Columns that a condition requires to be greater than a position.
+    """Return the columns that a condition requires to be greater than a position.
 
-    In a condition with OR, one term must require the column to be greater than a position, and every other term that
-    names a column must compare the same column by >, >= or =.
+    In a condition with OR, one term must require the column to be greater than a position. Every other term that names
+    a column must compare the same column with >, >= or =.
     """
     if isinstance(node, ast.BoolExpr) and node.boolop == BoolExprType.AND_EXPR:
         return [column for term in node.args for column in after(term, tables, queries)]
@@ -169,7 +169,7 @@ def after(node: Any, tables: set[Table], queries: Queries) -> list[Column]:
 
 
 def sort_keys(select: Any) -> Iterator[tuple[Column | None, bool]]:
-    """The columns of ORDER BY, each with True for DESC. ORDER BY may give a number, an alias or an expression."""
+    """Yield the columns of ORDER BY, with True for DESC. ORDER BY may contain numbers, aliases and expressions."""
     targets = select.targetList or ()
     by_alias: dict[Column | None, set[Column | None]] = {}
     for target in targets:
@@ -189,7 +189,7 @@ def columns_in(tree: Any) -> set[Column | None]:
 
 
 def returns(select: Any, column: Column, names: Mapping[str, object]) -> bool:
-    """True if the query returns the column; otherwise a reader could not continue after its last value."""
+    """Return whether the query returns the column. Otherwise, a reader could not continue after its last value."""
     fields = [reference.fields for reference in walk(select.targetList) if isinstance(reference, ast.ColumnRef)]
     return any(
         isinstance(path[-1], ast.A_Star) or path[-1].sval == column[1] or (len(path) == 1 and path[0].sval in names)
@@ -198,17 +198,17 @@ def returns(select: Any, column: Column, names: Mapping[str, object]) -> bool:
 
 
 def polls(select: Any, queries: Queries, stored: bool) -> Iterator[Poll]:
-    """Polls of a query.
+    """Yield the polls in a query.
 
-    ``stored``: the rows of the query are inserted into a table. The query may then have GROUP BY, and need not return
-    the column.
+    ``stored`` is true if the rows of the query are inserted into a table. The query may then have GROUP BY, and need
+    not return the column.
     """
     if not select.whereClause:
         return
     names = dict(sources(select.fromClause, queries))
     all_tables = tuple(dict.fromkeys(table for tables in names.values() for table in tables))
     calls = (function(call) for call in walk(select) if isinstance(call, ast.FuncCall))
-    # A query that calls a snapshot function is not reported, because such a query considers open transactions.
+    # A query that calls a snapshot function is not reported, because it takes open transactions into account.
     if not all_tables or (select.groupClause and not stored) or any("snapshot" in name for name in calls):
         return
     compared = list(comparisons(select.whereClause))

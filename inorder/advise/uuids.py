@@ -1,4 +1,4 @@
-"""Classify the keys of a column: by the functions in its default, and by a sample of its values."""
+"""Classify the keys of a column by the functions in its default, and by a sample of its values."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 RANDOM, V7, V1, V6, XACT, PREFIXED = "version 4", "version 7", "version 1", "version 6", "xact", "prefixed"
 MIXED, IN_ORDER, AFTER, VERSION_8, UNKNOWN = "versions 4 and 7", "in order", "after random", "version 8", ""
 
-# Functions that make keys, from the server, inorder, uuid-ossp, pg_uuidv7 and sequential_uuids.
+# Functions of the server, inorder, uuid-ossp, pg_uuidv7 and sequential_uuids that generate keys.
 MAKERS = {
     **dict.fromkeys(("gen_random_uuid", "uuidv4", "uuid_generate_v4"), RANDOM),
     **dict.fromkeys(("uuidv7", "uuid_v7_nextval", "uuid_generate_v7"), V7),
@@ -20,14 +20,14 @@ MAKERS = {
 VERSIONS = {"1": V1, "4": RANDOM, "6": V6, "7": V7, "8": VERSION_8}
 UUID = re.compile(r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[1-8][0-9a-f]{3}\1[89ab][0-9a-f]{3}\1[0-9a-f]{12}", re.IGNORECASE)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-LEAST_VALUES = 10  # a column with fewer values is judged by its default alone
-SOME = 0.05  # smallest share of another version that makes the column a mix
-RISING = 0.9  # smallest correlation with the physical order for values to count as ordered
+LEAST_VALUES = 10  # with fewer values, a column is judged only by its default
+SOME = 0.05  # minimum share of another version in a mix
+RISING = 0.9  # minimum correlation of ordered values with the physical order
 
 
 @dataclass(frozen=True)
 class Keys:
-    """The kind of keys; for a mix, the share of version 7, and the latest possible time of the first version-7 key."""
+    """The kind of keys. A mix also has the share of version 7, and an upper bound of the first version-7 time."""
 
     kind: str
     share: float = 0.0
@@ -35,7 +35,7 @@ class Keys:
 
 
 def digits(value: str) -> str:
-    """The hexadecimal digits of a UUID of a version in RFC 9562; "" for any other text.
+    """Return the hexadecimal digits of a UUID with a version of RFC 9562, or "" for any other string.
 
     >>> digits("018F4C5E-7B1A-7000-8000-000000000000"), digits("d41d8cd98f00b204e9800998ecf8427e")
     ('018f4c5e7b1a70008000000000000000', '')
@@ -44,7 +44,7 @@ def digits(value: str) -> str:
 
 
 def time_of(key: str) -> datetime:
-    """The time in a version-7 key, or the greatest datetime if the time is later: 48 bits reach to the year 10889.
+    """Return the time in a version-7 key, or the greatest datetime if it is later: 48 bits reach to the year 10889.
 
     >>> time_of("018f4c5e7b1a70008000000000000000").year, time_of("ffffffffffff7fffbfffffffffffffff").year
     (2024, 9999)
@@ -53,7 +53,7 @@ def time_of(key: str) -> datetime:
 
 
 def keys_of(values: Sequence[str], makers: Sequence[str], correlation: float | None, now: datetime) -> Keys:
-    """The kind of keys of a column, by its values, and by the functions in its default.
+    """Return the kind of a column's keys, determined from its values and from the functions in its default.
 
     >>> from hashlib import md5
     >>> now = datetime(2026, 11, 26, tzinfo=UTC)
@@ -81,7 +81,7 @@ def keys_of(values: Sequence[str], makers: Sequence[str], correlation: float | N
         return Keys(MIXED, shares["7"], min(times, default=None))
     version, share = max(shares.items(), key=lambda item: item[1])
     kind = VERSIONS[version] if share > 1 - SOME else UNKNOWN
-    if kind == RANDOM and kind_of_default == PREFIXED:  # sequential_uuids marks its keys as version 4
+    if kind == RANDOM and kind_of_default == PREFIXED:  # the keys of sequential_uuids have version 4
         return Keys(PREFIXED)
     if kind == RANDOM and abs(correlation or 0) >= RISING:
         return Keys(IN_ORDER)

@@ -1,1 +1,1 @@
-"""``inorder choose``: choose a kind of key for a table by requirements and modeled costs."""
+"""``inorder choose``: choose a kind of key for a table from its requirements and the modeled costs."""

@@ -1,4 +1,4 @@
-"""Choose a key: compute the parameters and the cost of each kind for given requirements, and take the cheapest.
+"""Choose a key: compute parameters and cost of each kind for the given requirements, and take the cheapest.
 
 docs/choose.md has the rules. The functions are pure.
 """
@@ -15,14 +15,14 @@ NONE, POLL, FEED = READERS = ("none", "poll", "feed")
 
 DAY = 86_400
 YEAR = 365 * DAY
-FOREVER = 100 * YEAR  # seconds during which the prefix must not wrap if rows are never deleted
-MOST = 2**31 - 1  # largest value of each parameter of the block generators
-LEAST_BLOCK = 256  # smallest number of sequence values in a block: about a leaf page; smaller blocks save nothing more
+FOREVER = 100 * YEAR  # seconds until the prefix may wrap if rows are never deleted
+MOST = 2**31 - 1  # maximum value of the block generators' parameters
+LEAST_BLOCK = 256  # minimum number of sequence values in a block: about a leaf page; smaller blocks save no more
 
-# Bytes that a column `xact bigint` adds to the WAL of a row: its size in the tuple, without the index of the column.
+# Bytes that a column `xact bigint` adds to the WAL of a row. Its index is not included.
 XACT_COLUMN = 8
 
-# The column of each kind. Of kinds with the same cost, the first is chosen.
+# The column for each kind. If several kinds have the same cost, the first one is chosen.
 COLUMNS = {
     "bigint": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
     "v7": "uuid PRIMARY KEY DEFAULT uuid_v7_nextval()",
@@ -32,17 +32,18 @@ COLUMNS = {
     "random": "uuid PRIMARY KEY DEFAULT gen_random_uuid()",
 }
 IN_ORDER = ("bigint", "v7", "xact")
-# Kinds whose keys are masked by uuid_mask() for clients, if keys must not leak creation time or order.
+# Kinds whose keys are masked with uuid_mask() for clients, if keys must not leak creation time or order.
 MASKED = {"v7": "uuid_mask(id, secret_key)", "xact": "uuid_mask(id, secret_key, 8)"}
 assert set(COLUMNS) == set(USUAL_KINDS)
 
 
 @dataclass(frozen=True)
 class Needs:
-    """The requirements that the key of a table has to meet. Times are in seconds.
+    """The requirements for the key of a table. Times are in seconds.
 
-    ``retention``: the age at which rows are deleted; None if rows are never deleted. ``hide``: how precisely a key may
-    show its creation time: 0 for exactly, infinite for not at all. ``guessable``: guessable ids are acceptable.
+    ``retention`` is the age at which rows are deleted, or None if rows are never deleted. ``hide`` is how precisely a
+    key may reveal its creation time: 0 for exactly, infinite for not at all. ``guessable`` means that guessable ids are
+    acceptable.
     """
 
     rows: float
@@ -74,7 +75,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kind of key with its parameters and cost. ``against``: the requirement that the kind does not meet."""
+    """A kind of key with its parameters and cost. ``against`` is the requirement that it does not meet."""
 
     kind: str
     column: str
@@ -86,7 +87,7 @@ class Candidate:
 
     @property
     def io_per_row(self) -> float:
-        """Bytes of WAL written and of index pages read per row: the measure by which kinds are compared."""
+        """Bytes of WAL written and of index pages read per row. Kinds are compared by this number."""
         return self.wal_per_row + PAGE * self.predicted.misses_per_row
 
 
@@ -129,10 +130,10 @@ def candidate(kind: str, needs: Needs) -> Candidate:
 
 
 def blocks_of(kind: str, needs: Needs) -> Blocks | None:
-    """The smallest blocks that hide the time as required. A prefix is reused only after its old rows are deleted.
+    """Return the smallest blocks that hide the time as required. Prefixes are reused only after old rows are deleted.
 
     Smaller blocks have fewer pages: a larger share of the pages is in memory, and fewer pages are written as images.
-    The number of blocks is the number that fill during the retention, plus the block that is being filled.
+    There are as many blocks as fill during the retention, plus the block that is being filled.
 
     >>> blocks_of("time", Needs(1e6, 100, 2**30, retention=3600, hide=60))
     Blocks(size=60, count=61, per_second=1.0)

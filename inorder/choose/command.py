@@ -17,7 +17,7 @@ ALWAYS = "always"
 
 
 def hidden(text: str, option: str) -> float:
-    """A precision of time in seconds; infinite for 'always'."""
+    """Parse a precision of time in seconds. 'always' is infinite."""
     return inf if text == ALWAYS else parse_duration(text, option, 0, FOREVER)
 
 

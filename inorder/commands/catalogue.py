@@ -53,7 +53,7 @@ class Labelled:
 
 
 def distinct(results: Sequence[Labelled]) -> list[Labelled]:
-    """The results with distinct labels: equal labels get a date or, if the dates are equal, a number."""
+    """Give results distinct labels: equal labels get a date or, if the dates are equal, a number."""
     names = [labelled.label for labelled in results]
     dated = [
         f"{labelled.label}, {labelled.result.created}" if names.count(labelled.label) > 1 else labelled.label

@@ -1,4 +1,4 @@
-"""inorder lab check: run schedules that make transactions overlap, and judge if a reader loses rows."""
+"""``inorder lab check``: run schedules of overlapping transactions, and judge whether a reader loses rows."""
 
 import sys
 from collections.abc import Sequence

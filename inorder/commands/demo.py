@@ -1,4 +1,4 @@
-"""inorder demo: show in three minutes the rows that polling readers lose, and the cost of random keys."""
+"""``inorder demo``: show in three minutes the rows that polling readers lose, and the cost of random keys."""
 
 import itertools
 from pathlib import Path
@@ -64,7 +64,7 @@ def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int
 
 
 def plans(rows: int, seconds: int, rounds: int, reading: int) -> tuple[ReaderPlan, InsertPlan]:
-    """The plans of the two experiments. Each plan is complete, and each run can therefore be resumed by itself."""
+    """Return the plans of the two experiments. Each plan is complete, so each run can be resumed separately."""
     sizes = tuple(dict.fromkeys((max(rows // 16, LEAST_ROWS), rows)))
     insert = InsertPlan(rows=sizes, rounds=rounds, seconds=seconds, memory_bytes=32 * MB, dump_wal=False)
     return ReaderPlan(seconds=reading), insert
@@ -81,7 +81,7 @@ def new_files(folder: Path) -> tuple[Path, Path, Path]:
 
 
 def hidden(result: Result, server: Installation) -> list[str]:
-    """A note on an effect that this machine cannot show, and on a way to see it; empty if there is no such effect."""
+    """Return a note on an effect that this machine cannot show, and on how to see it. Return [] if there is none."""
     if result.method != EXACT_COUNTERS:
         return []
     where = "Run inorder demo --embedded." if not server.has_direct_io else "Set TMPDIR to a folder on a disk."

@@ -1,4 +1,4 @@
-"""The groups ``inorder lab`` and ``lab run``: the names of their commands. This module loads no command."""
+"""The groups ``inorder lab`` and ``lab run`` with the names of their commands. This module loads no command."""
 
 import click
 
@@ -29,7 +29,7 @@ class Experiments(Commands):
         super().__init__(names())
 
     def load(self, name: str) -> click.Command:
-        # Load packages that the help of the group does not need.
+        # The help of the group does not need these packages.
         from inorder.commands.options import experiment_command  # noqa: PLC0415
         from inorder.commands.run import run_experiment  # noqa: PLC0415
 
@@ -47,7 +47,7 @@ class Run(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Convert ``insert --like TABLE`` to ``like --table TABLE``. Without TABLE, click reports the error."""
+        """Convert ``insert --like TABLE`` to ``like --table TABLE``. If TABLE is missing, click reports the error."""
         options = [argument.partition("=") for argument in args]
         if args[:1] == ["insert"] and args[-1] != "--like" and any(name == "--like" for name, _, _ in options):
             args = [

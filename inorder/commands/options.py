@@ -16,7 +16,7 @@ from inorder.lab.run.experiment import Experiment
 from inorder.options import DSN, FILE, format_option, option
 
 COMMON = ("rounds", "seed")
-SET = "set_"  # prefix of the parameters that are fields of the plan; other options have no prefix
+SET = "set_"  # prefix of parameters that are fields of the plan
 
 bindir_option = option(
     "--bindir",
@@ -28,7 +28,7 @@ show_option = format_option(formats.FORMATS, "What to print.")
 
 
 def new_page(_context: click.Context, _option: click.Parameter, page: Path | None) -> Path | None:
-    """The requested page. If the file exists, an error is raised before anything else is done."""
+    """Return the requested page. Raise InputError if the file exists, before anything else is done."""
     if page:
         require_new(page, "Remove the file, or give another --html.")
     return page
@@ -66,7 +66,7 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
     settings = {name: setting for name, setting in settings_of(kind.Plan).items() if setting.asked}
     return [
         bindir_option,
-        # For an experiment that needs its own server, the option is hidden, and raises an error.
+        # For an experiment that needs its own server, the option is hidden and raises an error.
         option("-d", "--dsn", type=DSN, hidden=kind.alone,
                help="Run on your own server instead, in a schema inorder_lab that is removed afterwards: connection "
                "string, URI or service=NAME; '' for libpq's environment."),
@@ -82,7 +82,10 @@ def options_of(kind: type[Experiment[Any]]) -> list[Callable[[Any], Any]]:
 
 
 def new_file(requested: Path | None, usual: str) -> Path:
-    """The requested file, or the default name with a free number. Raise an error if the requested file exists."""
+    """Return the requested file, or the default name with a free number.
+
+    Raise InputError if the requested file exists.
+    """
     if requested is not None:
         require_new(requested, f"Run inorder lab resume {requested}, or give another --out.")
     return requested or unused(Path(usual))

@@ -1,4 +1,4 @@
-"""inorder lab resume and lab report, which read result files."""
+"""``inorder lab resume`` and ``lab report``, which read result files."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -70,9 +70,9 @@ def lab_report(files: tuple[Path, ...], page: Path | None, output: str) -> None:
 
 
 def readable(file: Path, page: bool = True) -> list[Labelled]:
-    """The results of a file.
+    """Return the results in a file.
 
-    Raise an error that names the file if a result cannot be shown or, with ``page``, cannot be shown on a page.
+    Raise InputError with the name of the file if a result cannot be shown or, with ``page``, cannot be shown on a page.
     """
     results = load_all(file)
     for result in results:

@@ -1,4 +1,4 @@
-"""Run experiments: open a server, run, show the results."""
+"""Run experiments: open a server, run them, and show the results."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,13 +25,13 @@ from inorder.lab.run.runner import WholeRun
 
 
 class Display(Progress):
-    """Progress of a run. ``figures`` is called after every step, and returns tables of the results so far."""
+    """The progress of a run. ``figures`` is called after every step, and returns tables of the results so far."""
 
     def __init__(self, title: str, figures: Callable[[], RenderableType], console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
         self.figures = figures
         self.text = title
-        # A dumb terminal, which cannot move its cursor, gets lines.
+        # A dumb terminal cannot move its cursor, and gets lines instead.
         self.draws = self.console.is_terminal and not self.console.is_dumb_terminal
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self.bar = Bar(*columns, console=self.console)
@@ -76,7 +76,7 @@ def run_experiment(
 
 
 def run_and_show(whole: WholeRun, page: Path | None, output: str, before: Sequence[Labelled] = ()) -> None:
-    """Run an experiment, then show and save its results, even after an error. The caller is within ``writing()``.
+    """Run an experiment, then show and save its results, even after an error. Call this within ``writing()``.
 
     On a page, the results in ``before`` come first.
     """

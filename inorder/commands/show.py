@@ -53,14 +53,14 @@ def markdown(labelled: Labelled, several: bool) -> str:
 
 
 class Output(Console):
-    """Standard output. Rich itself would exit with 1 after the reader of standard output had closed the pipe."""
+    """Standard output. Rich itself would exit with code 1 if the reader of standard output closed the pipe."""
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
 
 
 def output_console() -> Console:
-    """Standard output. Without a terminal, lines have FILE_WIDTH characters."""
+    """Return a console for standard output. Without a terminal, lines have FILE_WIDTH characters."""
     return Output(width=None if sys.stdout.isatty() else FILE_WIDTH)
 
 

@@ -33,7 +33,7 @@ def is_too_large(error: psycopg.Error) -> bool:
 
 @contextmanager
 def named(session: Session, table: Table, rows: Sequence[sql.Composable]) -> Iterator[None]:
-    """If the server cannot send a row, raise an error with the key of the row and the column with invalid text.
+    """Name the row that the server could not send: raise an error with its key and the column with invalid text.
 
     ``rows`` has the FROM item of each query so far. The last item belongs to the query that failed.
     """

@@ -1,4 +1,4 @@
-"""Build the extension outside the source tree, from the checkout or from the sources in the wheel."""
+"""Build the extension outside the source tree, from a checkout or from the sources in the wheel."""
 
 import fcntl
 import hashlib
@@ -13,12 +13,12 @@ from inorder import sources
 from inorder.errors import InorderError, InputError
 from inorder.installations import Installation
 
-# make cannot handle paths with blanks or quotes, however they are escaped.
+# make cannot handle paths with spaces or quotes, no matter how they are escaped.
 UNUSABLE = set("'\"$`\\#:;&|<>()*?")
 
 
 def source_folder() -> Path | None:
-    """The checkout, or else the sources in the wheel; None for a package of a distribution without C sources."""
+    """Return the checkout, or else the sources in the wheel. Distribution packages have no C sources: return None."""
     folder = sources.checkout() or sources.PACKAGE / "extension" / "source"
     return folder if (folder / "src").is_dir() else None
 
@@ -30,7 +30,7 @@ def require_plain(*paths: Path) -> None:
 
 
 def has_library_headers(compiler: str) -> bool:
-    """True if the headers of the C library are installed, which Debian's package of the compiler does not require."""
+    """Return whether the C library headers are installed, which Debian's compiler package does not require."""
     command = [compiler, "-xc", "-E", "-o", os.devnull, "-"]
     return subprocess.run(command, check=False, capture_output=True, input=b"#include <stdio.h>\n").returncode == 0
 
@@ -57,7 +57,7 @@ def run_make(server: Installation, makefile: Path, build: Path, *arguments: str)
     build.mkdir(parents=True, exist_ok=True)
     command = ["make", "-s", "-C", str(build), "-f", str(makefile), f"PG_CONFIG={server.bindir / 'pg_config'}"]
     command += ["-j", str(len(os.sched_getaffinity(0)))]
-    # Bitcode needs clang, and allows JIT-compiled queries to inline functions; generators of keys are never inlined.
+    # Bitcode requires clang, and lets JIT-compiled queries inline functions. Key generators are never inlined.
     command += ["with_llvm=no", *arguments]
     process = subprocess.run(command, check=False, capture_output=True, text=True)
     if process.returncode != 0:
@@ -65,7 +65,7 @@ def run_make(server: Installation, makefile: Path, build: Path, *arguments: str)
 
 
 def build_folder(server: Installation, source: Path) -> Path:
-    """The folder for objects, by server and options. The folder is kept: a later build compiles only changed files."""
+    """Return the folder for objects, which depends on server and options. A later build compiles only changed files."""
     options = os.environ.get("COPT", "")
     installation = hashlib.sha256(f"{server.bindir} {options}".encode()).hexdigest()[:8]
     return source / "build" / f"{server.version}-{installation}"
@@ -82,13 +82,13 @@ def locked(folder: Path) -> Iterator[None]:
 def build_into(
     server: Installation, source: Path, build: Path, target: Path, more_sources: Sequence[Path] = ()
 ) -> None:
-    """Build into the folder ``target``, in which each file has its path on the server.
+    """Build into the folder ``target``, where each file has the same path as on the server.
 
     Objects are kept in ``build``.
     """
     require_plain(source, server.bindir, build)
     require_tools(server)
-    stage = build / "stage"  # an intermediate folder, because make cannot handle every path that a target may have
+    stage = build / "stage"  # an intermediate folder, because make cannot handle every target path
     with locked(build):
         for folder in (source, *more_sources):
             run_make(server, folder / "Makefile", build / folder.relative_to(source), "install", f"DESTDIR={stage}")

@@ -92,7 +92,7 @@ def uninstall(pg_config: Path | None, dsn: str, yes: bool) -> None:
 
 
 def build_here(server: Installation, target: Path) -> None:
-    """Compile in a temporary folder; the target gets only the files that a server reads."""
+    """Compile in a temporary folder. The target gets only the files that a server reads."""
     source = source_folder()
     if source is None:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Copy the extension's files to a server's folders, and remove them, with sudo if the user may not write there."""
+"""Copy the extension's files to a server's folders, or remove them, with sudo if the user may not write there."""
 
 import os
 import re
@@ -20,7 +20,7 @@ PACKAGE_MANAGERS = (("dpkg-query", "-S"), ("rpm", "-qf"))
 
 
 def built_files(stage: Path) -> list[tuple[Path, Path]]:
-    """The files with their targets, in the order of copying: the library first, the control file last.
+    """Return the files and their targets in the order of copying: the library first, the control file last.
 
     The control file makes the new version visible.
     """
@@ -30,11 +30,11 @@ def built_files(stage: Path) -> list[tuple[Path, Path]]:
 
 
 def installed_files(server: Installation) -> list[Path]:
-    """All files of the extension in the server's folders, however installed; the control file comes first."""
+    """Return the extension's files in the server's folders, the control file first, however they were installed."""
     folder = server.sharedir / "extension"
     paths = [folder / "inorder.control", *sorted(folder.glob("inorder--*.sql"))]
     paths += [server.pkglibdir / f"inorder.{suffix}" for suffix in ("so", "dylib")]
-    # The bitcode, a file and a folder, is installed by make if clang was found.
+    # make installs the bitcode, a file and a folder, if it finds clang.
     paths += [server.pkglibdir / "bitcode" / name for name in ("inorder.index.bc", "inorder")]
     return [path for path in paths if path.exists()]
 
@@ -49,14 +49,14 @@ def package_of(path: Path) -> str | None:
 
 
 def require_unpackaged(paths: Sequence[Path]) -> None:
-    """Raise an error if a file belongs to a package, because only the package manager may change it."""
+    """Raise InputError if a file belongs to a package, because only the package manager may change it."""
     for path in paths:
         if path.exists() and (package := package_of(path)):
             raise InputError(f"{path} belongs to the package {package}\nHINT:  Upgrade or remove the package.")
 
 
 def require_control(stage: Path, targets: Sequence[Path]) -> None:
-    """Raise an error unless all files belong to the extension, and the server has a folder for each file."""
+    """Raise InputError unless all files belong to the extension, and the server has a folder for each file."""
     if not any(target.name == "inorder.control" for target in targets):
         raise InputError(f"{stage} has no inorder.control below it\nHINT:  inorder extension build writes the files.")
     if foreign := [target for target in targets if OF_EXTENSION.fullmatch(target.name) is None]:
@@ -73,7 +73,7 @@ def is_writable(paths: Sequence[Path]) -> bool:
 
 
 def as_administrator(commands: Sequence[Sequence[str | Path]], folder: Path) -> None:
-    """Run commands with sudo, which may ask for a password. Raise an error without sudo, or without a terminal."""
+    """Run commands with sudo, which may ask for a password. Raise InputError without sudo or without a terminal."""
     script = "\n".join(shlex.join(map(str, command)) for command in commands)
     silently = ["sudo", "-n", "true"]
     if shutil.which("sudo") is None or (
@@ -92,7 +92,7 @@ def mode_of(path: Path) -> int:
 
 
 def place(stage: Path) -> list[Path]:
-    """Copy the files to their paths, and return the paths. A running server keeps the library that it has loaded."""
+    """Copy the files to their targets, and return these. A running server keeps the library that it has loaded."""
     files = built_files(stage)
     targets = [target for _, target in files]
     require_control(stage, targets)
@@ -120,7 +120,10 @@ def replace_file(source: Path, target: Path) -> None:
 
 
 def removable_files(server: Installation) -> list[Path]:
-    """The extension's files in a server's folders. Raise an error if no file exists, or if a package owns the files."""
+    """Return the extension's files in a server's folders.
+
+    Raise InputError if there are no such files, or if a package owns them.
+    """
     files = installed_files(server)
     if not files:
         raise InputError(f"the extension is not installed in {server.name}: no inorder.control in {server.sharedir}")

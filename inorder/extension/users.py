@@ -10,7 +10,7 @@ from inorder.text import listed
 
 
 def require_unused(server: Installation, dsn: str) -> list[str]:
-    """Raise an error that names the databases that use the library. Return warnings about databases not examined."""
+    """Raise InputError if databases use the library. Return warnings about databases that could not be examined."""
     try:
         with connect_as_user(dsn) as connection:
             names, version = one_row(connection, query("library_databases"))

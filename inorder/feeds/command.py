@@ -12,8 +12,8 @@ from inorder.files import require_writable, write_whole
 from inorder.options import FILE, dsn_option, duration, format_option, option
 from inorder.text import print_text
 
-# Polls without rows are recorded only twice a minute. After an idle period, the lag of a feed with new rows may be up
-# to half a minute too high.
+# Polls without rows are recorded only twice a minute. After an idle period, the reported lag of a feed with new rows
+# may be up to half a minute too high.
 LEAST_CHECK = 60.0  # seconds
 
 
@@ -32,7 +32,7 @@ def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: 
     """
     if out is not None:
         require_writable(out)
-    # These imports load the driver, which the help does not need.
+    # These imports load the driver, which --help does not need.
     from inorder.connection.reconnect import forever, once  # noqa: PLC0415
     from inorder.feeds.reading import Reading  # noqa: PLC0415
 

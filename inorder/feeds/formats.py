@@ -1,4 +1,4 @@
-"""Output formats for feeds: a table for people, JSON for programs, metrics for Prometheus."""
+"""Output formats for feeds: a table for people, JSON for programs, and metrics for Prometheus."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -10,14 +10,14 @@ from inorder.units import time_text
 
 Row = dict[str, Any]  # a row of the query "feeds"
 
-LEAST_WIDTH, MOST_WIDTH = 80, 120  # characters of a line
+LEAST_WIDTH, MOST_WIDTH = 80, 120  # characters per line
 LEAST_CELL = 10
-DROPPED = "(dropped)"  # shown in place of the name of a dropped table
-COUNTED = 10_000  # rows; the view does not count further
+DROPPED = "(dropped)"  # shown instead of the name of a dropped table
+COUNTED = 10_000  # rows; the view counts no further
 HEADERS = ("feed", "table", "lag", "rows", "polled", "unfinished", "rows delayed")
 TO_THE_RIGHT = (3,)
 LABELS = ("feed", "owner", "table", "database")
-# The gauges, each named like a column of the query, and their texts. A null in the column gives no sample.
+# The gauges, named after columns of the query, with their descriptions. If a column is null, there is no sample.
 GAUGES = {
     "caught_up": "1 if all committed rows are read and no batch is unfinished, otherwise 0; no sample if unknown.",
     "lag_seconds": "Upper bound of the age of unread rows, at most a minute too high; 0 if all rows are read.",
@@ -36,7 +36,7 @@ GAUGES = {
 
 
 def as_table(rows: Sequence[Row], width: int | None = None) -> str:
-    """A table as wide as the terminal. If the table does not fit, the last cell of each row has a line of its own."""
+    """Format a table as wide as the terminal. If it does not fit, the last cell of each row goes on its own line."""
     line = min(max(width or get_terminal_size((MOST_WIDTH, 0)).columns, LEAST_WIDTH), MOST_WIDTH)
     table = [HEADERS, *(tuple(map(one_line, cells_of(row))) for row in rows)]
     if length(widths_of(table)) <= line:
@@ -55,7 +55,7 @@ def length(widths: Sequence[int]) -> int:
 
 
 def fitted(widths: list[int], line: int) -> list[int]:
-    """The widths of columns. The widest columns are reduced until all columns fit into a line.
+    """Reduce the widths of the widest columns until all columns fit on a line.
 
     >>> fitted([30, 4, 20], 44), fitted([30, 4, 20], 10)
     ([18, 4, 18], [10, 4, 10])
@@ -79,7 +79,7 @@ def cells_of(row: Row) -> tuple[str, ...]:
 
 
 def table_text(row: Row) -> str:
-    """The table, and another table that has taken its name.
+    """Return the name of the table and, if another table has taken this name, the name of that table.
 
     >>> table_text({"table": "public.former", "swapped": True, "namesake": "public.events"})
     'public.former, not public.events'
@@ -90,7 +90,7 @@ def table_text(row: Row) -> str:
 
 
 def lag(row: Row) -> str:
-    """The longest time for which rows may be unread.
+    """Return the longest time for which rows may have been unread.
 
     The time begins at the second to last poll, because rows of the last poll may be undelivered.
 
@@ -103,7 +103,7 @@ def lag(row: Row) -> str:
 
 
 def rows_text(row: Row) -> str:
-    """The number of unread rows, up to the limit of the count.
+    """Return the number of unread rows, up to the limit of the count.
 
     >>> [rows_text({"caught_up": False, "backlog_rows": count}) for count in (1200, 10_000, None)]
     ['1,200', '10,000+', 'unknown']
@@ -113,7 +113,7 @@ def rows_text(row: Row) -> str:
 
 
 def unfinished(row: Row) -> str:
-    """The unfinished batches of readers.
+    """Describe the unfinished batches of readers.
 
     >>> unfinished({"unfinished_batch": 17, "batch_worker": "a", "worker_batches": 3, "dead_batches": 1})
     '17 (worker a) and 2 more, 1 dead'
@@ -130,7 +130,7 @@ def unfinished(row: Row) -> str:
 
 
 def holder(row: Row) -> str:
-    """The oldest transaction that delays rows: a session or a prepared transaction.
+    """Describe the oldest transaction that delays rows, which is a session or a prepared transaction.
 
     >>> holder({"writers": 3, "holder_pid": 7, "holder_application": "psql", "holder_gid": None})
     'pid 7 (psql) and 2 more'
@@ -144,7 +144,7 @@ def holder(row: Row) -> str:
 
 
 def problems(rows: Sequence[Row], longest: float) -> list[str]:
-    from inorder.connection.database import literal  # noqa: PLC0415  # the driver, which the help does not need
+    from inorder.connection.database import literal  # noqa: PLC0415  # loads the driver, which --help does not need
 
     failures = []
     for row in rows:
@@ -164,17 +164,17 @@ def as_json(rows: Sequence[Row]) -> str:
 
 
 def as_prometheus(rows: Sequence[Row]) -> str:
-    """The text format of Prometheus, version 0.0.4."""
+    """Return the metrics in the Prometheus text format, version 0.0.4."""
     lines = []
     for gauge, text in GAUGES.items():
         lines += [f"# HELP inorder_feed_{gauge} {text}", f"# TYPE inorder_feed_{gauge} gauge"]
-        # Booleans are 1 or 0.
+        # Booleans become 1 or 0.
         lines += [f"inorder_feed_{gauge}{labels(row)} {row[gauge] + 0}" for row in rows if row[gauge] is not None]
     return "\n".join(lines)
 
 
 def labels(row: Row) -> str:
-    r"""The labels of a sample.
+    r"""Format the labels of a sample.
 
     >>> print(labels({"feed": 'a"b', "owner": "o\\w", "table": "line\nend", "database": "d"}))
     {feed="a\"b",owner="o\\w",table="line\nend",database="d"}

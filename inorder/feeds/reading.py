@@ -1,4 +1,4 @@
-"""Read the state of all feeds in a session."""
+"""Read the state of all feeds over one session."""
 
 from inorder.connection.database import query
 from inorder.connection.session import Session

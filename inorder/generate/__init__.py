@@ -1,1 +1,1 @@
-"""Data sets of UUIDs: generated in numpy (times, uuids), encoded (encode), and written (command)."""
+"""Data sets of UUIDs, which are generated with numpy (times, uuids), encoded (encode) and written (command)."""

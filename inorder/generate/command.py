@@ -26,7 +26,7 @@ MOST_LAG = DAY
 MOST_NODES = 1000
 MOST_SEED = 2**63 - 1
 
-# The range of ticks that a kind can represent, and the text for it.
+# The ticks that a kind can represent, and this range in words.
 RANGES = {
     "uuid-v1": (0, 2**60 - 1, "1582-10-15 to 5236-03-31"),
     "uuid-v7": (TICKS_TO_1970, TICKS_TO_1970 + 2**48 * 10_000 - 1, "1970-01-01 to 10889-08-02"),
@@ -115,7 +115,7 @@ STANDARD_OUTPUT = 1
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """A stream to write to. A device or a pipe cannot be replaced, and is written directly."""
+    """Open a file for writing, or standard output. A device or a pipe is written directly instead of being replaced."""
     if path == DASH:
         try:
             with open(STANDARD_OUTPUT, "wb", closefd=False) as stream:
@@ -136,7 +136,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def write(data_set: DataSet, encoder: Encoder, stream: BinaryIO) -> None:
-    """Write the data in chunks, with a progress bar if stderr is a terminal and the data goes elsewhere."""
+    """Write the data in chunks. Show a progress bar if stderr is a terminal and the data goes elsewhere."""
     to_terminal = stream.isatty()
     if to_terminal and encoder.binary:
         raise InputError("a terminal cannot show the binary format; give --out, or use a pipe")

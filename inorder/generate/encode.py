@@ -1,4 +1,4 @@
-"""Encode words as lines of text, or as rows of PostgreSQL's binary COPY format, in buffers that are reused."""
+"""Encode words as lines of text, or as rows in binary COPY format, in buffers that are reused."""
 
 from itertools import product
 from typing import Any
@@ -8,20 +8,20 @@ from numpy.typing import NDArray
 
 from inorder.generate.times import Words
 
-# A line has the eight quarters of two words at these offsets, with four digits each. Hyphens separate groups of
+# A line contains the eight quarters of two words at these offsets, with four digits each. Hyphens separate groups of
 # quarters, and a newline ends the line.
 TEXT_OFFSETS = (0, 4, 9, 14, 19, 24, 28, 32)
 TEXT_LENGTH = 37
 HYPHENS = (8, 13, 18, 23)
 
 # https://www.postgresql.org/docs/current/sql-copy.html, "Binary Format"
-COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(4) + bytes(4)  # signature, flags, length of the header extension
+COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(4) + bytes(4)  # signature, flags, length of header extension
 COPY_TRAILER = b"\xff\xff"
 COPY_ROW = np.dtype([("columns", ">i2"), ("length", ">i4"), ("high", ">u8"), ("low", ">u8")])
 
 
 def quarters(words: Words) -> NDArray[np.uint16]:
-    """Each word as four 16-bit numbers, the highest first.
+    """Split each word into four 16-bit numbers, the highest first.
 
     >>> [hex(part) for part in quarters(np.array([0x0123456789ABCDEF], np.uint64))[0]]
     ['0x123', '0x4567', '0x89ab', '0xcdef']
@@ -44,7 +44,7 @@ class TextLines:
         self.fields = [self.lines.reshape(-1).view(np.dtype(layout))[name] for name in names]
 
     def encode(self, high: Words, low: Words) -> memoryview:
-        """Write four digits at a time, from a table of all 65,536 groups, into lines that contain the hyphens."""
+        """Write four digits at a time, from a table of all 65,536 groups, between the hyphens of the lines."""
         columns = np.concatenate((quarters(high), quarters(low)), axis=1).T
         for field, column in zip(self.fields, columns, strict=True):
             field[: len(high)] = self.table[column]
@@ -52,7 +52,7 @@ class TextLines:
 
 
 class CopyBinary:
-    """Rows of one column of 16 bytes, for COPY … WITH (FORMAT binary)."""
+    """Rows with one column of 16 bytes, for COPY … WITH (FORMAT binary)."""
 
     binary = True
     header, trailer = COPY_HEADER, COPY_TRAILER
@@ -67,7 +67,7 @@ class CopyBinary:
         return rows.view(np.uint8).data
 
 
-Encoder = TextLines | CopyBinary  # the result of encode() is valid until the next call
+Encoder = TextLines | CopyBinary  # the result of encode() is valid until its next call
 ENCODERS: dict[str, type[Encoder]] = {"text": TextLines, "copy-binary": CopyBinary}
 
 

@@ -1,6 +1,6 @@
-"""Moments as ticks, and the rising times of a data set. This module reads no clock and draws no random numbers.
+"""Times as ticks, and the increasing times of a data set. This module reads no clock and draws no random numbers.
 
-A tick is the unit of time of a version-1 UUID: 100 ns, counted from the start of the Gregorian calendar, 1582-10-15.
+A tick is the time unit of a version-1 UUID: 100 ns, counted from the start of the Gregorian calendar, 1582-10-15.
 """
 
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ def ticks_of(moment: datetime) -> int:
 
 @dataclass(frozen=True)
 class Times:
-    """A number of rising times, spread evenly over a span of ticks with jitter.
+    """A number of increasing times, spread evenly over a span of ticks, with jitter.
 
-    The span is cut into ``count`` cells. A random tick is drawn from each cell. The times rise strictly if no cell is
-    empty (span >= count), and are consecutive ticks if span == count.
+    The span is divided into ``count`` cells, and a random tick is drawn from each cell. The times increase strictly if
+    no cell is empty (span >= count), and are consecutive ticks if span == count.
     """
 
     first: int
@@ -34,10 +34,10 @@ class Times:
     count: int
 
     def borders(self, begin: int, size: int) -> Words:
-        """The first times of the cells from ``begin`` on, and the end of the last cell.
+        """Return the first times of the cells from ``begin`` on, and the end of the last cell.
 
         Cell i starts at first + i * span // count. The product i * span needs up to 100 bits. The part that all cells
-        of the chunk share is computed in Python's integers, and the rest fits into 64 bits.
+        of the chunk have in common is computed with Python's integers. The remainder fits into 64 bits.
         """
         ordinals = np.arange(size + 1, dtype=np.uint64)
         base, begun = divmod(begin * self.span, self.count)
@@ -46,10 +46,10 @@ class Times:
         return ordinals * np.uint64(quotient) + shares + np.uint64(self.first + base)
 
     def chunk(self, begin: int, random: Words) -> Words:
-        """The times from ``begin`` on, one for each random word.
+        """Return the times from ``begin`` on, one for each random word.
 
-        The upper 53 bits of a word are a fraction of at most 1 - 2^-53. The product of the fraction and a width is
-        below the width, even after rounding: the difference is at least half a unit in the last place.
+        The upper 53 bits of a word are a fraction of at most 1 - 2^-53. The product of the fraction and a width is less
+        than the width, even after rounding: the difference is at least half a unit in the last place.
         """
         borders = self.borders(begin, len(random))
         widths = np.diff(borders)

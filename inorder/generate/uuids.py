@@ -1,7 +1,7 @@
-"""The values of a data set, as arrays of 64-bit words, chunk by chunk. The same data set gives the same values.
+"""The values of a data set, as arrays of 64-bit words, in chunks. The same data set always has the same values.
 
-Every value takes the same number of draws from each stream. The values therefore do not depend on the size of the
-chunks. The streams are raw words of PCG64, which numpy promises not to change.
+Every value takes the same number of draws from each stream, so the values do not depend on the chunk size. The streams
+are raw PCG64 words, which numpy promises not to change.
 """
 
 from collections.abc import Iterator
@@ -13,17 +13,17 @@ from numpy.random import PCG64, SeedSequence
 from inorder.generate.times import TICKS_TO_1970, Times, Words
 
 KINDS = ("uuid-v1", "uuid-v7", "uuid-v4")
-CHUNK = 1 << 15  # values; measured: 2^13 to 2^16 are equally fast, 2^18 is 8 % slower
+CHUNK = 1 << 15  # values; by measurement, 2^13 to 2^16 are equally fast, and 2^18 is 8 % slower
 
 VARIANT = np.uint64(0b10 << 62)
 LAST_62_BITS = np.uint64((1 << 62) - 1)
-MULTICAST = 1 << 40  # set in node ids that are not addresses of network cards (RFC 9562, section 6.10)
+MULTICAST = 1 << 40  # set in node ids that are not MAC addresses (RFC 9562, section 6.10)
 V7_TICKS_PER_MS = 4096
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set. ``lag``: ticks by which the last node's clock is behind; other clocks lag less, the first by 0."""
+    """A data set. ``lag`` is the lag of the last node's clock in ticks; the first clock does not lag."""
 
     kind: str
     times: Times
@@ -34,13 +34,13 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Fleet:
-    """The nodes: for each, the low word of its version-1 UUIDs, and the ticks by which its clock is behind."""
+    """The nodes. Each has the low word of its version-1 UUIDs, and the lag of its clock in ticks."""
 
     low: Words
     lag: Words
 
     def chosen(self, random: Words) -> Words:
-        """The number of the node that makes each value: the upper half of a random word, scaled.
+        """Return the number of the node that generates each value: the upper half of a random word, scaled.
 
         >>> fleet = Fleet(np.zeros(9, np.uint64), np.zeros(9, np.uint64))
         >>> fleet.chosen(np.array([0, 2**63, 2**64 - 1], np.uint64)).tolist()
@@ -51,9 +51,9 @@ class Fleet:
 
 
 def draw_fleet(nodes: int, lag: int, random: PCG64) -> Fleet:
-    """Nodes with random clock sequences and different random ids. Each id has the multicast bit."""
+    """Create nodes with random clock sequences and distinct random ids. Each id has the multicast bit set."""
     clock_sequences: dict[int, int] = {}
-    # A repeated id is drawn again. The chance of a repetition among 1,000 ids is 2^-28.
+    # A repeated id is drawn again. The probability of a repetition among 1,000 ids is 2^-28.
     while len(clock_sequences) < nodes:
         word = int(random.random_raw())
         clock_sequences[word & ((1 << 48) - 1) | MULTICAST] = word >> 50
@@ -62,7 +62,7 @@ def draw_fleet(nodes: int, lag: int, random: PCG64) -> Fleet:
 
 
 def v1_high(times: Words) -> Words:
-    """The high word of version 1: time_low, time_mid, version, time_high (RFC 9562, section 5.1).
+    """Return the high word of version 1: time_low, time_mid, version, time_high (RFC 9562, section 5.1).
 
     >>> hex(v1_high(np.array([0x1E8_9265_FB2893AE], np.uint64))[0])
     '0xfb2893ae926511e8'
@@ -73,11 +73,11 @@ def v1_high(times: Words) -> Words:
 
 
 def v7_high(times: Words) -> Words:
-    """The high word of version 7: milliseconds, version, and the fraction of the millisecond in 4096ths.
+    """Return the high word of version 7: milliseconds, version, and the fraction of the millisecond in 4096ths.
 
     The fraction is computed as in the extension (``v7_clock_tick`` in uuid_layout.h): the first 4096th that begins in
-    the microsecond, plus the quarters of the microsecond that have passed. uuid_v7_time() therefore returns exactly
-    this microsecond.
+    the microsecond, plus the elapsed quarters of the microsecond. uuid_v7_time() therefore returns exactly this
+    microsecond.
 
     >>> moment = TICKS_TO_1970 + 0x0123456789AB * 10_000
     >>> [hex(word) for word in v7_high(np.array([moment, moment + 10, moment + 19, moment + 9999], np.uint64))]
@@ -97,7 +97,7 @@ def random_low(random: Words) -> Words:
 
 
 def v4_words(random: Words) -> tuple[Words, Words]:
-    """Version 4, made of two random words.
+    """Return the words of version 4, made from two random words.
 
     >>> [hex(word[0]) for word in v4_words(np.array([2**64 - 1, 0], np.uint64))]
     ['0xffffffffffff4fff', '0x8000000000000000']
@@ -107,9 +107,9 @@ def v4_words(random: Words) -> tuple[Words, Words]:
 
 
 def chunks(data_set: DataSet, size: int = CHUNK) -> Iterator[tuple[Words, Words]]:
-    """The high and low words of all values, in the order of generation (by true time).
+    """Yield the high and low words of all values, in the order of generation (by true time).
 
-    Times have a stream of their own: with the same seed, version 7 therefore has the same times as version 1.
+    Times have their own stream. With the same seed, version 7 therefore has the same times as version 1.
     """
     streams = [PCG64(sequence) for sequence in SeedSequence(data_set.seed).spawn(4)]
     fleet = draw_fleet(data_set.nodes, data_set.lag, streams[0])

@@ -1,1 +1,1 @@
-"""``inorder install``: find the edition that a server can have, and install, upgrade or remove it in a database."""
+"""``inorder install``: find the edition that a server supports, and install, upgrade or remove it in a database."""

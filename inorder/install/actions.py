@@ -61,9 +61,9 @@ def install(target: Target, request: Request) -> None:
 
 
 def check_owner(offer: Offer) -> None:
-    """Raise an error if an untrusted role owns the installation.
+    """Raise InputError if an untrusted role owns the installation.
 
-    Calling a function to check that the installation is inorder would already be unsafe.
+    Calling a function to verify that the installation is inorder would already be unsafe.
     """
     if offer.installed is not None and not offer.is_trusted_owner:
         raise InputError(
@@ -98,7 +98,7 @@ def say_hints(target: Target, installed: Installed) -> None:
 def check(target: Target, request: Request) -> None:
     """Print which editions can be installed.
 
-    Raise an error if no edition can be installed, or if the requested edition cannot be installed.
+    Raise InputError if no edition can be installed, or if the requested edition cannot be installed.
     """
     with target.transaction(keep=False):
         offer = target.offer()

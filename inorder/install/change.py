@@ -1,4 +1,4 @@
-"""Install, upgrade and remove an edition, each in one transaction."""
+"""Install, upgrade or remove an edition in one transaction."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +26,7 @@ def install(target: Target, kind: str) -> None:
 
 
 def upgrade(target: Target, installed: Installed) -> None:
-    """Upgrade to the version of the tool or, for the C extension, to the version of the server's files."""
+    """Upgrade to the version of this tool or, for the C extension, to the version of the server's files."""
     if installed.edition == C:
         target.run("ALTER EXTENSION inorder UPDATE")
     else:
@@ -37,9 +37,9 @@ ON_TABLES = ("guard", "default", "generated", "clone")
 
 
 def checked(target: Target, installed: Installed, drop_columns: bool) -> list[str]:
-    """The losses that a removal would cause, one per line.
+    """Return what a removal would destroy, one loss per line.
 
-    If user objects would fail after the removal, raise an error that lists these objects, with remedies.
+    If user objects would fail after the removal, raise InputError with a list of these objects and remedies.
     """
     dependents = target.dependents(installed)
     callers = target.rows("install_callers", schemas=target.own_schemas(installed))
@@ -54,18 +54,18 @@ def checked(target: Target, installed: Installed, drop_columns: bool) -> list[st
     return lost(target, installed, columns) + [f"{row['described']}: its calls of inorder" for row in callers]
 
 
-Obstacles = Iterator[tuple[str, str]]  # pairs of an obstacle and its remedy
+Obstacles = Iterator[tuple[str, str]]  # pairs: an obstacle, and its remedy
 
 
 def of_others(target: Target, installed: Installed) -> Obstacles:
-    """User objects in the schemas of the SQL edition. A removal drops these schemas as a whole."""
+    """Yield user objects in the schemas of the SQL edition. A removal drops these schemas as a whole."""
     schemas = target.own_schemas(installed)
     if schemas and (rows := target.rows("install_others", schemas=schemas, names=edition.names("made"))):
         names = listed(row["described"] for row in rows)
         yield f"the schema has objects that are not part of inorder: {names}", "move them elsewhere, or drop them"
 
 
-# Triggers of a log that changes_disable() drops together with the triggers of the logged table.
+# Triggers on a log, which changes_disable() drops together with the triggers on the logged table.
 OF_LOGS = ("trigger zz_inorder_changes on ", "trigger zz_inorder_marker on ")
 
 
@@ -102,7 +102,7 @@ def of_callers(functions: list[str]) -> Obstacles:
 
 
 def given_values(dependents: list[Row]) -> list[Row]:
-    """Columns with a default or an expression of inorder, except columns of partitions that follow their parent."""
+    """Return columns with a default or an expression of inorder, except in partitions where they follow the parent."""
     return [item for item in dependents if item["kind"] in ("default", "generated") and not item["follows_parent"]]
 
 
@@ -124,12 +124,12 @@ def lost(target: Target, installed: Installed, columns: list[Row]) -> list[str]:
 def remove(target: Target, installed: Installed) -> None:
     """Drop the guards, the columns whose values inorder generates, and inorder itself.
 
-    DROP EXTENSION, without CASCADE, fails if other objects depend on the extension.
+    DROP EXTENSION without CASCADE fails if other objects depend on the extension.
     """
     dependents, schema = target.dependents(installed), sql.Identifier(installed.schema)
 
     def alter(item: Row, statement: str, name: str) -> None:
-        table = sql.SQL(item["relation_name"])  # regclass has quoted the name
+        table = sql.SQL(item["relation_name"])  # regclass has already quoted the name
         target.run(sql.SQL(statement).format(table=table, name=sql.Identifier(item[name])))
 
     for item in dependents:

@@ -1,4 +1,4 @@
-"""``inorder install``, ``upgrade`` and ``uninstall``: the commands and their options."""
+"""The commands ``inorder install``, ``upgrade`` and ``uninstall``, and their options."""
 
 import re
 from typing import Any
@@ -10,7 +10,7 @@ from inorder.install.offer import EDITIONS
 from inorder.options import Value, dsn_option, lock_timeout_option, option
 from inorder.text import quoted
 
-# The schema is written into the script unquoted.
+# The script contains the schema name unquoted.
 PLAIN_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
 
@@ -60,7 +60,7 @@ def uninstall(**options: Any) -> None:
 
 
 def perform(action: str, **options: Any) -> None:
-    # This import loads the driver, which the help does not need.
+    # This import loads the driver, which --help does not need.
     from inorder.install import actions  # noqa: PLC0415
 
     actions.perform(actions.Request(action, **options))

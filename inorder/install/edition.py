@@ -37,6 +37,6 @@ def update(old: str, schema: str) -> str:
 
 
 def names(kind: str) -> list[str]:
-    """Names of server objects that the script uses ("called"), or of objects that a version has created ("made")."""
+    """Return names of server objects: those that the script calls ("called"), or that a version created ("made")."""
     lists: dict[str, list[str]] = json.loads((folder() / "names.json").read_text(encoding="utf-8"))
     return lists[kind]

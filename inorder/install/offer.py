@@ -1,4 +1,4 @@
-"""The editions of inorder that a server can have, the obstacles to the other editions, and the installed edition."""
+"""The editions that a server supports, the obstacles to the other editions, and the installed edition."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class Installed:
     version: str
     schema: str
     owner: str
-    quoted: str  # the schema, as the server writes it
+    quoted: str  # the schema as quoted by the server
 
     def __str__(self) -> str:
         return f"inorder {one_line(self.version)} ({EDITIONS[self.edition]}) in schema {one_line(self.schema)}"
@@ -63,16 +63,17 @@ class Offer:
         return None
 
     def problems(self, edition: str, replaces: bool = False) -> list[str]:
-        """Obstacles to an edition; empty if the edition can be installed.
+        """Return the obstacles to an edition. The list is empty if the edition can be installed.
 
-        ``replaces``: True if the edition would replace the installed edition.
+        ``replaces`` is true if the edition would replace the installed edition.
         """
         problems = self.general_problems()
         problems += {C: self.c_problems, SQL: self.sql_problems}[edition]()
         return problems + ([] if replaces else self.taken_names(edition))
 
     def general_problems(self) -> list[str]:
-        from inorder.connection.database import identifier  # noqa: PLC0415  # the driver, which the help does not need
+        # loads the driver, which --help does not need
+        from inorder.connection.database import identifier  # noqa: PLC0415
 
         problems = []
         if not OLDEST <= self.version_number // 10000 <= NEWEST:
@@ -116,7 +117,7 @@ class Offer:
         return problems
 
     def taken_names(self, edition: str) -> list[str]:
-        """Obstacles caused by existing schemas. The C extension can share a schema that belongs to a trusted role."""
+        """Return obstacles caused by existing schemas. The C extension can share a schema that a trusted role owns."""
         problems = []
         if self.state_owner is not None:
             problems.append(f"schema inorder_internal already exists and belongs to role {quoted(self.state_owner)}")
@@ -138,7 +139,7 @@ class Offer:
 
 
 def chosen(offer: Offer, requested: str | None, replaces: bool = False) -> str:
-    """The requested edition, or the best edition. Raise an error with the reasons if no such edition is possible."""
+    """Return the requested edition, or else the best one. Raise InputError with reasons if it is impossible."""
     edition = requested or offer.best()
     if edition is None:
         reasons = "\n".join(f"{name}: {'; '.join(offer.problems(name))}" for name in EDITIONS)

@@ -1,4 +1,4 @@
-"""A session of ``inorder install``, in which all work is done in transactions."""
+"""A session of ``inorder install``, which works only in transactions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from inorder.errors import InorderError
 from inorder.install import edition
 from inorder.install.offer import Installed, Offer
 
-# These settings override the settings of the role and of the database.
+# These settings override those of the role and of the database.
 SETTINGS = (
     "SELECT pg_catalog.set_config(s.name, s.value, true) FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), "
     "('row_security', 'on'), ('quote_all_identifiers', 'off'), ('plpgsql.extra_errors', 'none'), "
@@ -52,7 +52,7 @@ class Target:
         return Offer(schema=self.schema, wal_problem=self.wal_problem() if asks else None, **facts)
 
     def wal_problem(self) -> str | None:
-        """The error if the server does not show its position in the WAL. The SQL edition needs this position."""
+        """Return the error if the server does not show its WAL position, which the SQL edition needs."""
         try:
             with self.connection.transaction():
                 self.connection.execute("SELECT pg_walfile_name(pg_current_wal_insert_lsn())")
@@ -66,7 +66,7 @@ class Target:
         return self.rows("install_dependents", schemas=self.own_schemas(installed))
 
     def own_schemas(self, installed: Installed) -> list[str]:
-        """Schemas that contain only objects of inorder; none for an extension, whose members the server knows."""
+        """Return the schemas that contain only objects of inorder. For the extension, the server knows the members."""
         return [] if installed.edition != "sql" else [installed.schema, "inorder_internal"]
 
 
@@ -78,7 +78,7 @@ def opened(dsn: str, schema: str, lock_timeout: float) -> Iterator[Target]:
     except psycopg.Error as error:
         if target.connection.closed:
             raise InorderError(f"the connection to the server was lost: {first_line(error)}") from error
-        failure = explained(error)  # each action is one transaction
+        failure = explained(error)  # each action is a single transaction
         raise type(failure)(f"{failure}\nHINT:  Nothing was changed.") from error
     finally:
         target.connection.close()

@@ -42,7 +42,7 @@ def prepare(dry_run: bool, **options: Any) -> None:
     --changes or --insert-only is given. A statement that does not get its lock in time is retried. The next run
     continues after the completed statements.
     """
-    # These imports load the driver, which the help does not need.
+    # These imports load the driver, which --help does not need.
     from inorder.prepare.steps import Request, listed  # noqa: PLC0415
     from inorder.prepare.steps import prepare as run  # noqa: PLC0415
 

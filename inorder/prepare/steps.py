@@ -1,4 +1,4 @@
-"""Run the statements that prepare a table, one after the other; no statement makes writers wait for long."""
+"""Run the statements that prepare a table, one after another. No statement blocks writers for long."""
 
 import shlex
 from collections.abc import Callable, Iterator
@@ -19,14 +19,14 @@ from inorder.connection.session import Session, first_line
 from inorder.errors import InorderError, InputError
 from inorder.text import one_line
 
-# SQLSTATEs of a statement that did not get a lock in time. Sessions queue behind the statement, which must therefore
-# not wait longer.
+# SQLSTATEs of a statement that did not get a lock in time. Sessions queue behind the statement, so it must not wait
+# longer.
 BUSY = ("55P03", "40P01", "40001")
 PROGRESS_SECONDS = 10.0
 FEED_FUNCTIONS = ["feed_enable", "feed_disable", "feed_guard", "xact_id"]
 CHANGES_FUNCTIONS = ["changes_prepare", "changes_enable", "changes_disable", "feed_create"]
-ASKED = "23001"  # restrict_violation: the SQLSTATE of warnings about writers, and of the errors of the guard
-# These settings override the settings of the role and of the database.
+ASKED = "23001"  # restrict_violation: the SQLSTATE of warnings about writers, and of the guard's errors
+# These settings override those of the role and of the database.
 SETTINGS = (
     "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; "
     "SET idle_session_timeout = 0"
@@ -48,12 +48,12 @@ class Request:
     drop_column: bool
     dsn: str
     changes: bool = False
-    feed: str | None = None  # the name of a feed on the log of changes
-    insert_only: bool = False  # ignore updates and deletes in the past
+    feed: str | None = None  # name of a feed on the change log
+    insert_only: bool = False  # ignore past updates and deletes
 
 
 def is_concurrent(statement: str) -> bool:
-    """True if a statement waits for writers without blocking them, and may therefore wait as long as needed.
+    """Return whether a statement waits for writers without blocking them, so that it may wait as long as needed.
 
     >>> is_concurrent("CREATE INDEX CONCURRENTLY a ON b"), is_concurrent("ANALYZE t")
     (True, False)
@@ -70,7 +70,10 @@ class Preparation:
         self.session, self.table = session, session.table(self.request.table)
 
     def planned(self) -> list[str]:
-        """The statements that remain to be run. Raise an error if warnings require that the user decides first."""
+        """Return the statements that remain to be run.
+
+        Raise InputError if there are warnings about which the user must decide first.
+        """
         if self.request.changes:  # only the owner may log changes
             self.require_privileges(creates=not self.request.undo)
         statements, notices = self.noticed()
@@ -90,11 +93,11 @@ class Preparation:
         return statements
 
     def noticed(self) -> tuple[list[str], list[Notice]]:
-        """The statements, and the server's notices about the statements."""
+        """Return the statements, and the server's notices about them."""
         notices: list[Notice] = []
         connection = self.session.connection
 
-        def notice(diagnostic: Diagnostic) -> None:  # the diagnostic is invalid after the call
+        def notice(diagnostic: Diagnostic) -> None:  # the diagnostic is invalid after this call
             notices.append(Notice(diagnostic.sqlstate, as_lines(diagnostic)))
 
         connection.add_notice_handler(notice)
@@ -127,7 +130,7 @@ class Preparation:
         return [str(row[0]) for row in patiently(connection, once)]
 
     def require_privileges(self, creates: bool) -> None:
-        """Raise an error, before the first statement, that names all privileges that the role lacks."""
+        """Raise InputError with all privileges that the role lacks, before the first statement."""
         rows = self.session.rows(
             query("prepare_lacks"), table=self.table.oid, schema=self.session.schema_name, creates=creates,
             functions=CHANGES_FUNCTIONS if self.request.changes else FEED_FUNCTIONS,
@@ -142,7 +145,7 @@ class Preparation:
             )
 
     def command(self, *options: str, owner: str | None = None) -> str:
-        """The command line of this run, with more options, or for another role."""
+        """Return the command line of this run, with more options or for another role."""
         request = self.request
         arguments = [*options, *(["--changes"] if request.changes else [])]
         arguments += ["--feed", request.feed] if request.feed else []
@@ -162,7 +165,7 @@ class Preparation:
             return
         self.say(f"table {self.table.shown} in database {one_line(self.table.database)}:")
         try:
-            for number in attempts(self.request.tries):  # the next attempt continues with the statement that failed
+            for number in attempts(self.request.tries):  # the next attempt resumes at the failed statement
                 if self.try_all(last=number == self.request.tries):
                     return
         except BaseException:
@@ -173,7 +176,7 @@ class Preparation:
             raise
 
     def try_all(self, last: bool) -> bool:
-        """Run one statement after the other. Return False if a statement could not get a lock in time."""
+        """Run one statement after another. Return False if a statement could not get a lock in time."""
         statement = ""
         try:
             for statement in self.statements():
@@ -192,7 +195,7 @@ class Preparation:
         return True
 
     def execute(self, statement: str) -> None:
-        """Run one statement, with a lock_timeout if writers would queue behind it."""
+        """Run a statement, with a lock_timeout if writers would queue behind it."""
         connection = self.session.connection
         self.session.check_name(self.table, "The completed statements have changed the renamed table.")
         wait_ms = 0 if is_concurrent(statement) else round(self.request.lock_timeout * 1000)
@@ -202,7 +205,7 @@ class Preparation:
             with self.progress(statement):
                 connection.execute(statement.encode())
         except BaseException as error:
-            if not isinstance(error, psycopg.Error):  # after an interrupt, the statement would continue
+            if not isinstance(error, psycopg.Error):  # after an interrupt, the statement would go on
                 with suppress(psycopg.Error):
                     connection.cancel_safe()
             raise
@@ -231,7 +234,7 @@ class Preparation:
 
 
 def prepare(request: Request, say: Callable[[str], None], kind: type[Session] = Session) -> str:
-    """Prepare a table. Return the name of the table, with its schema."""
+    """Prepare a table. Return the name of the table with its schema."""
     preparation = Preparation(request, say)
     once(request.dsn, preparation.attach, preparation.run, writes=True, kind=kind)
     return preparation.table.shown
@@ -243,7 +246,7 @@ def listed(request: Request, say: Callable[[str], None], kind: type[Session] = S
 
 
 def as_lines(notice: Diagnostic) -> str:
-    """A notice of the server, in the format of the tool's errors."""
+    """Format a server notice like the errors of this tool."""
     texts = {
         notice.severity_nonlocalized: notice.message_primary, "DETAIL": notice.message_detail,
         "HINT": notice.message_hint,
