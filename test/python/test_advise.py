@@ -1,4 +1,4 @@
-"""inorder advise finds exactly the planted faults, as any role, even in a hostile database."""
+"""inorder advise reports exactly the planted faults, for any role and even in a hostile database."""
 
 import json
 import re
@@ -32,8 +32,8 @@ from world.sql import run, value
 
 ROWS = 5_000_000 if LONG_RUN else 100_000
 ADDED = 1000 if LONG_RUN else 300
-# Autovacuum is off, because some tables must have no statistics. The rows of LOAD are added within a second on a fast
-# machine: with a longer time between checkpoints, random keys would cost a small share of the WAL at that rate.
+# Turn autovacuum off because some tables must have no statistics. On a fast machine, the rows of LOAD are added within
+# a second. With checkpoints further apart, random keys would then cause only a small share of the WAL.
 STATEMENTS = {
     "shared_preload_libraries": "pg_stat_statements",
     "fsync": "off",
@@ -42,7 +42,7 @@ STATEMENTS = {
     "checkpoint_timeout": "2min",
 }
 
-# Tables filled with random keys, as in production. An index built by CREATE INDEX on existing rows would be denser.
+# Fill the tables with random keys, as in production. CREATE INDEX on existing rows would build a denser index.
 FILLED = f"""
 CREATE SCHEMA app;
 CREATE TABLE app.orders (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int);
@@ -77,7 +77,8 @@ INSERT INTO app.outbox (body) SELECT 'b' FROM generate_series(1, {ADDED});
 INSERT INTO app.heavy (a, b, c, d, e) SELECT i, i, i, i, i FROM generate_series(1, {ADDED}) AS i;
 UPDATE app.heavy SET a = a + 1 WHERE id IN (SELECT id FROM app.heavy ORDER BY id LIMIT {ADDED});
 """
-# A policy makes counts of this role slow on any machine: the advice does not report counts of less than 10 ms.
+# The policy makes counts slow for this role on any machine. inorder advise does not report counts that take less than
+# 10 ms.
 SLOW = """
 CREATE ROLE slow;
 GRANT USAGE ON SCHEMA app TO slow;
@@ -160,7 +161,10 @@ def test_only_the_planted_faults_are_reported(advised: Advised) -> None:
 
 @pytest.mark.server
 def test_remedies_and_commands_can_be_run(advised: Advised) -> None:
-    """Apply the remedies to a copy, in the order of the advice, including the statements that feed_prepare returns."""
+    """Every remedy, applied to a copy of the database in the order of the report, runs without errors.
+
+    This includes the statements that feed_prepare() returns.
+    """
     findings = advised.found()["findings"]
     with advised.session("bare") as admin:
         run(admin, "CREATE DATABASE cured TEMPLATE planted STRATEGY file_copy")
@@ -184,7 +188,7 @@ def test_remedies_and_commands_can_be_run(advised: Advised) -> None:
         run(admin, "INSERT INTO app.orders (n) VALUES (-1)")
         assert value(admin, "SELECT substr(id::text, 15, 1) FROM app.orders WHERE n = -1") == "7"
         (instead,) = [finding["instead"] for finding in findings if finding["table"] == '"app"."orders"']
-        assert bool(instead) == (TESTED == "c")  # the SQL edition has no keys that follow random keys
+        assert bool(instead) == (TESTED == "c")  # the SQL edition cannot generate keys that sort after random keys
         if instead:
             run(admin, *instead, "INSERT INTO app.orders (n) VALUES (-2)")
             assert value(admin, "SELECT n FROM app.orders ORDER BY id DESC LIMIT 1") == -2
@@ -192,7 +196,7 @@ def test_remedies_and_commands_can_be_run(advised: Advised) -> None:
         run(admin, "DROP DATABASE cured")
 
 
-# Findings for roles that are not superusers. Such a role sees the defaults of keys, and its own statements.
+# Findings for roles without superuser rights. Such a role sees column defaults and its own statements.
 SEEN = {
     "watcher": {"random-key", "polling-reader", "cached-sequence", "count-all"},
     "plain": {"random-key"},
@@ -212,7 +216,7 @@ def test_a_role_without_privileges_is_told_what_it_cannot_see(advised: Advised, 
 @pytest.mark.skipif(TESTED != "c", reason="the advice installs the C extension")
 @pytest.mark.parametrize(("install", "code"), [("CREATE EXTENSION inorder", 2), (INSTALL, 0)])
 def test_a_superuser_can_use_an_extension_installed_as_advised(advised: Advised, install: str, code: int) -> None:
-    """The schema ``public`` belongs to the owner of the database, whom a superuser does not trust."""
+    """The schema ``public`` belongs to the owner of the database, and superusers do not trust that owner."""
     with advised.session("bare") as admin:
         run(admin, "DROP DATABASE IF EXISTS theirs", "CREATE DATABASE theirs OWNER watcher")
     with advised.session("theirs") as admin:
@@ -239,11 +243,12 @@ def test_a_table_without_statistics_is_sampled_on_request(advised: Advised) -> N
             before, after = advised.found(), advised.found("--sample")
             assert pairs(before) == EXPECTED and any('"app"."made"' in entry for entry in before["not_seen"])
             assert 'sizes (HINT: ANALYZE), of 1 table: "app"."grown"' in before["not_seen"]
-            made = '"app"."made"'  # a finding, or a table to leave as it is, depending on the age of the row counters
+            # reported as a finding or as a table to leave alone, depending on the age of the row counters
+            made = '"app"."made"'
             assert pairs(after) - {("random-key", made)} == EXPECTED
             judged = [{item["table"] for item in (*data["findings"], *data["leave"])} for data in (before, after)]
             assert judged[1] - judged[0] == {made}
-            for name in ('"app"."foreign"', '"hers"."ours"'):  # a table of another role, or in its schema
+            for name in ('"app"."foreign"', '"hers"."ours"'):  # a table owned by another role, or in that role's schema
                 assert any(name in entry for entry in after["not_seen"])
         finally:
             run(admin, "DROP TABLE app.made, app.foreign, app.grown", "DROP SCHEMA hers CASCADE")
@@ -275,7 +280,7 @@ WHERE dbid = (SELECT d.oid FROM pg_database AS d WHERE d.datname = 'many')
 
 
 def work(advised: Advised, tables: int) -> tuple[int, int]:
-    """The numbers of statements and blocks that the advice for a new database with some tables takes."""
+    """Create a database with this many tables. Return the numbers of statements and blocks that inorder advise uses."""
     with advised.session("bare") as admin:
         run(admin, "CREATE DATABASE many")
     with advised.session("many") as admin:
@@ -298,7 +303,7 @@ def work(advised: Advised, tables: int) -> tuple[int, int]:
 
 @pytest.mark.server
 def test_as_many_statements_are_run_for_ten_thousand_tables_as_for_few(advised: Advised) -> None:
-    """At most 200 blocks are read for each table."""
+    """inorder advise reads at most 200 blocks per table."""
     (few_calls, _), (calls, blocks) = work(advised, 2), work(advised, 10_000)
     print(f"\n{calls} statements, {few_calls} for few tables, {blocks} blocks")
     assert calls == few_calls and blocks < 200 * 10_000
@@ -325,7 +330,7 @@ class Watched(Reader):
 
 @contextmanager
 def locking(dsn: str, mode: str) -> Iterator[tuple[Callable[[], None], list[str]]]:
-    """A function that tries to lock each table of users without waiting, and the tables that it could not lock."""
+    """Yield a function that tries to lock every user table, and the list of tables that it failed to lock."""
     refused: list[str] = []
     with connect(dsn) as other:
         tables = [str(name) for (name,) in other.execute(OF_USERS.encode()).fetchall()]
@@ -350,7 +355,7 @@ def locking(dsn: str, mode: str) -> Iterator[tuple[Callable[[], None], list[str]
 def test_advise_locks_only_the_catalog_and_sampled_tables(
     advised: Advised, mode: str, sampled: bool, refused: set[str]
 ) -> None:
-    """A transaction of inorder advise locks only the catalog and, with --sample, the table that it reads."""
+    """A transaction of inorder advise locks only the catalog and, with --sample, the table being read."""
     dsn = f"{advised.cluster.dsn} dbname=planted"
     with advised.session() as admin:
         run(admin, "CREATE TABLE unseen (id uuid PRIMARY KEY)",
@@ -369,7 +374,7 @@ def test_advise_locks_only_the_catalog_and_sampled_tables(
 
 @pytest.mark.server
 def test_on_a_standby_counters_of_the_primary_are_not_seen(advised: Advised) -> None:
-    """Transactions of the advice do not delay the replay of a lock: the lock is replayed while they are open."""
+    """Transactions of inorder advise do not delay the replay of a lock, which is replayed while they are open."""
     with Standby(advised.cluster) as standby:
         standby.start({"shared_preload_libraries": "pg_stat_statements"})
         standby.catch_up()
@@ -390,14 +395,15 @@ def test_on_a_standby_counters_of_the_primary_are_not_seen(advised: Advised) -> 
 
 @pytest.mark.server
 def test_advise_does_not_wait_for_locks_of_other_sessions(advised: Advised) -> None:
-    """Another session changes one table, and locks two others in the strongest mode."""
+    """Another session alters one table and holds ACCESS EXCLUSIVE locks on two others."""
     with advised.session() as owner, owner.transaction():
         run(owner, "ALTER TABLE app.orders ADD COLUMN more int", "LOCK TABLE app.outbox, app.numbers")
         assert pairs(advised.found()) == EXPECTED
         raise psycopg.Rollback
 
 
-# Names and texts that are unusual in SQL or HTML, and objects with the names of objects of the server or of inorder.
+# Names and strings that are special in SQL or HTML, and objects that share their names with objects of the server or of
+# inorder.
 ODD = 'it\'s %s {column} ""; DROP <b>`[x](y)|\x1b[2J\nHINT:'
 MALLORY = """
 CREATE FUNCTION mallory.ran() RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN 'no'; END $$;
@@ -442,7 +448,7 @@ def hostile(advised: Advised) -> str:
             run(admin, f"ALTER {owned} OWNER TO mallory")
         run(admin, "ALTER DATABASE odd SET search_path = mallory, pg_catalog",
                 "ALTER DATABASE odd SET default_transaction_read_only = off")  # fmt: skip
-        if admin.info.server_version < 190000:  # PostgreSQL 19 does not have such strings
+        if admin.info.server_version < 190000:  # PostgreSQL 19 no longer supports such strings
             run(admin, "ALTER DATABASE odd SET standard_conforming_strings = off")
     return table
 
@@ -460,8 +466,8 @@ def test_advise_runs_no_code_of_the_database_and_escapes_its_names(advised: Advi
     assert all("\x1b" not in text and "\nHINT" not in text for text in printed.values())
     assert "<b>" not in printed["html"] and "](y)" in printed["html"]
     with advised.session("odd") as admin:
-        # Only names are tested here. Before 18 the remedy calls a function of inorder, which is not installed in this
-        # database.
+        # This test is only about names. Before PostgreSQL 18 the remedy calls a function of inorder, which is not
+        # installed in this database.
         assert '"mallory".' not in finding["remedy"][-1].partition(" SET DEFAULT ")[2]
         remedy = finding["remedy"][-1].replace('"inorder"."uuid_v7_nextval"()', "gen_random_uuid()")
         run(admin, "SET search_path = pg_catalog", f"ALTER TABLE {table} ALTER COLUMN id DROP DEFAULT", remedy)
@@ -471,9 +477,9 @@ def test_advise_runs_no_code_of_the_database_and_escapes_its_names(advised: Advi
 
 @pytest.mark.server
 def test_statements_are_not_read_from_a_replaceable_view(advised: Advised) -> None:
-    """The view is in the schema ``public`` of a database of another role.
+    """The view is in the schema ``public``, and another role owns the database.
 
-    The hint has statements that move the view.
+    The statements in the hint move the view to a safe schema.
     """
     with advised.session() as admin:
         run(admin, "ALTER DATABASE planted OWNER TO mallory")
@@ -510,7 +516,7 @@ def test_advise_exits_with_the_expected_code(advised: Advised, arguments: tuple[
 
 @pytest.mark.server
 def test_rows_are_counted_over_an_interval(advised: Advised) -> None:
-    """No rows are inserted in the interval, so keys cost nothing, and readers lose no rows."""
+    """No rows are inserted during the interval, so keys cost nothing and readers lose no rows."""
     data = advised.found("--over", "1s")
     assert pairs(data) == {pair for pair in EXPECTED if pair[0] in ("mixed-keys", "text-uuid", "count-all")}
     assert data["leave"] == [] and data["server"]["counted"].startswith("in 1")
@@ -527,9 +533,9 @@ BARE = Load(10e6, 60_000, 0, 100, 0, 0, 0, 0, (), 2**40, 300)
 
 
 def test_the_share_of_wal_that_the_key_causes_falls_with_other_writes() -> None:
-    """The key's share of the WAL is largest for inserts alone.
+    """The key causes the largest share of the WAL if the table has no other indexes and no updates.
 
-    With five more indexes and as many updates, the share is almost zero.
+    With five more indexes and as many updates as inserts, the share is almost zero.
     """
     indexes = (Other(50_000, 50_000),) * 5
     busy = replace(BARE, updates=100, entries=100, other_indexes=indexes)

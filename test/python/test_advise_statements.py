@@ -1,6 +1,6 @@
-"""inorder advise finds the statements of readers as programs send them, and finds no other statements.
+"""inorder advise finds polling statements in the form in which programs send them, and reports no other statements.
 
-The statements are found on the server and in files.
+It reads the statements from the server and from files.
 """
 
 import json
@@ -32,7 +32,7 @@ CREATE TABLE orders (id uuid PRIMARY KEY, created_at timestamptz DEFAULT CURRENT
 CREATE TABLE positions (name text PRIMARY KEY, last bigint);
 CREATE TABLE users (id int PRIMARY KEY, age int, name text);
 CREATE TABLE totals (day timestamptz, n bigint);"""
-# One of these queries is for a page of a list that an application shows. The text of this query looks like a poll.
+# One of these queries fetches a page of a list that an application displays. It looks like a poll.
 POLLS = (
     "SELECT id, body FROM events WHERE id > $1 ORDER BY id LIMIT 100",
     "SELECT id, extract(epoch FROM created_at) FROM events WHERE id > $1 ORDER BY id",
@@ -85,7 +85,7 @@ OTHERS = (
     "SELECT * FROM generate_series(1, $1) AS id WHERE id > $2 ORDER BY id",
     "DELETE FROM events WHERE id < $1",
 )
-# Placeholders for parameters, as written by drivers, psql and sqlc.
+# Placeholders for parameters in the syntax of drivers, psql and sqlc.
 STYLES = {"$": "$", "psycopg": "%s", "by name": "%({})s", "colon": ":p{}", "question mark": "?", "sqlc": "@p{}"}
 
 
@@ -141,9 +141,9 @@ def environment_of(cluster: Cluster) -> dict[str, str]:
 
 
 def called(cluster: Cluster, texts: Sequence[str]) -> None:
-    """Execute each text ten times by PREPARE, which infers the types of parameters.
+    """Execute each statement ten times through PREPARE, which infers the parameter types.
 
-    The values are null, which fits any type.
+    All parameters are null, which is valid for any type.
     """
     with connect(cluster.dsn) as admin:
         run(admin, "SELECT pg_stat_statements_reset()")
@@ -227,7 +227,7 @@ def test_without_pglast_advise_reports_that_statements_were_not_parsed(forms: Cl
     assert "the parser pglast is not installed here; HINT: " in done.stdout and "[advise]'" in done.stdout
 
 
-# Each text is almost as long as a statement may be. Visiting all nodes below each node would take too long.
+# Each statement is almost as long as inorder advise accepts. Visiting all descendants of each node would take too long.
 def nested(opening: str, closing: str, inner: str) -> str:
     times = LONGEST // len(opening + closing) - 10
     return opening * times + inner + closing * times
@@ -255,7 +255,7 @@ for name, text in json.load(sys.stdin).items():
 
 
 def test_hostile_statements_neither_hang_nor_crash_the_program() -> None:
-    """Anybody can write statements. A separate process parses them, because the parser recurses in C."""
+    """Anyone can write a statement, so a separate process parses it: the parser recurses in C and may crash."""
     assert [name for name, text in HOSTILE.items() if len(text) > LONGEST] == []
     command, statements = [sys.executable, "-c", PARSE], json.dumps(HOSTILE)
     done = subprocess.run(command, check=False, input=statements, timeout=PATIENCE, capture_output=True, text=True)

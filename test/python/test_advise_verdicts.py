@@ -1,8 +1,8 @@
-"""inorder advise: verdicts on recorded facts about a table of orders.
+"""Verdicts of inorder advise on recorded facts about a table of orders.
 
-Each order was inserted, then its status was updated.
+Each order was inserted, and then its status was updated.
 
-Keys of version 7 saved 57 % of the WAL of this table: see record_advice.py.
+Version 7 keys reduced the WAL of this table by 57 %: see record_advice.py.
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ def advised(facts: Facts) -> tuple[list[Finding], list[Unadvised]]:
 
 
 def with_images(facts: Facts, each: float) -> Facts:
-    """The facts, with this number of page images for each row that UPDATE changed."""
+    """Return the facts with this number of page images for each row changed by UPDATE."""
     return replace(facts, statements=[
         replace(statement, images=each * statement.rows) if statement.text.startswith(UPDATE) else statement
         for statement in facts.statements
@@ -40,7 +40,7 @@ def without(facts: Facts) -> Facts:
 
 
 def test_updates_without_page_images_count_as_updates_of_new_rows() -> None:
-    """Updates change only new rows, so the range of the cost is narrow enough for a verdict."""
+    """Updates affect only new rows, so the estimated cost has a range narrow enough for a verdict."""
     (finding,), left_tables = advised(recorded_facts())
     assert (finding.id, finding.table, left_tables) == ("random-key", ORDERS, [])
     assert "The saving is 49 % of the WAL of the table." in finding.cost
@@ -68,7 +68,7 @@ def test_there_is_no_verdict_if_the_threshold_is_within_the_range(sees_all: bool
 
 
 def test_both_kinds_of_key_are_offered_with_their_cost() -> None:
-    """With a fifth more rows of version 7, the index grew by 26 to 30 % when measured (docs/results/mixed-18.md)."""
+    """A fifth more version 7 keys enlarge the index by 26 to 30 %, as measured in docs/results/mixed-18.md."""
     facts = recorded_facts()
     (finding,), _ = advised(facts)
     assert finding.remedy[-1].endswith("SET DEFAULT uuidv7()")

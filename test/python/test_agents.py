@@ -1,4 +1,4 @@
-"""docs/llms.txt and the skill are generated from the pages: they are current, and each of their links has a target."""
+"""docs/llms.txt and the skill match the pages from which they are generated, and none of their links is broken."""
 
 import re
 

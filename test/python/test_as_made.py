@@ -1,4 +1,4 @@
-"""The check of a table in the relation cache refuses each table that the queries of prove_table() refuse."""
+"""The table check that uses the relation cache rejects every table that the queries of prove_table() reject."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +12,7 @@ from world.sql import run, value
 
 pytestmark = pytest.mark.server
 
-# Statements that create a table t with each kind of key.
+# Statements that create a table t, for each kind of key.
 KINDS = {
     "uuid": ("CREATE TABLE t (a int, b int, note text, x uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",),
     "default": (
@@ -41,7 +41,7 @@ COLUMNS = (
     "ALTER x DROP DEFAULT", "ALTER x SET DEFAULT 7", "ALTER x DROP EXPRESSION", "RENAME x TO y", "RENAME a TO c",
     "RENAME a TO c; ALTER TABLE t RENAME b TO a", "ALTER x SET EXPRESSION AS (xact_id_generated(7))",
 )  # fmt: skip
-# The server changes the types of these columns only if no trigger names the columns.
+# The server allows these column types to be changed only if no trigger refers to the columns.
 TYPES = ("x TYPE int", "x TYPE whole", "a TYPE money", "b TYPE whole", "a TYPE oid", "b TYPE numeric(9, 2)")
 NEW_COLUMNS = (
     "DEFAULT xact_id()",
@@ -69,13 +69,13 @@ CHANGES_BELOW_GUARD = (
     "SELECT 1", *(f"ALTER TABLE t ALTER {column} USING 1" for column in TYPES),
     *(f"ALTER TABLE t DROP x; ALTER TABLE t ADD x bigint {column}; CREATE INDEX ON t (x)" for column in NEW_COLUMNS),
 )  # fmt: skip
-# Replacements in the definitions of the guard's triggers: the created triggers differ from those of the guard.
+# Replacements in the definitions of the guard's triggers, so that the created triggers differ from the guard's own.
 OTHER_TRIGGERS = (
     ("FOR EACH ROW", "FOR EACH ROW WHEN (true)"), ("('0')", "('7')"), ("('0')", "('0', '0')"), ("OF x", "OF note, x"),
     ("OF x", "OF a"), ("DELETE OR ", ""), ("BEFORE", "AFTER"), ("feed_guard('0')", "trust()"),
 )  # fmt: skip
 
-# The search_path is the path with which internal functions are called.
+# The internal functions are called with this search_path.
 PROOF = """SET LOCAL search_path = pg_catalog, pg_temp;
            SELECT inorder_internal.prove_table(f, 10) FROM inorder_internal.feed_table AS f
            WHERE relation = '{0}.t'::regclass"""
@@ -101,7 +101,10 @@ def make(place: Place, kind: str) -> Connection:
 
 
 def change_below_guard(owner: Connection, change: str, old: str = "", new: str = "") -> None:
-    """Change a table while it has no guard. Then create its triggers again, changed if ``old`` is given."""
+    """Drop the guard's triggers, change the table and create the triggers again.
+
+    If ``old`` is given, replace it in their definitions.
+    """
     triggers = [(str(name), str(text)) for name, text in owner.execute(TRIGGERS.encode()).fetchall()]
     run(owner, *(f"DROP TRIGGER {name} ON t" for name, _text in triggers), *change.split("; "))
     for name, text in triggers:
@@ -109,7 +112,10 @@ def change_below_guard(owner: Connection, change: str, old: str = "", new: str =
 
 
 def messages(place: Place, owner: Connection, change: Callable[[], None]) -> tuple[str, str] | None:
-    """The errors of the queries, and of a read, after a change, which is undone. None if the change is impossible."""
+    """Return the errors of the queries and of a read after a change, then undo the change.
+
+    Return None if the server does not allow the change.
+    """
     run(owner, "BEGIN")
     try:
         change()
@@ -145,7 +151,7 @@ def test_a_read_refuses_each_table_that_the_queries_refuse(place: Place, kind: s
     ],
 )  # fmt: skip
 def test_the_members_of_a_table_equal_those_found_by_queries(place: Place, keys: str) -> None:
-    """The bytes are compared, as in each read, because queries may describe the table in another isolation level."""
+    """The test compares bytes, as each read does, because the queries may run in a different isolation level."""
     owner = place.session()
     run(owner, f"CREATE TABLE t ({keys})", "CREATE INDEX ON t (x)", "SELECT feed_enable('t')")
     same = f"""SELECT NOT inorder_internal.differ(inorder_internal.members(f), inorder_internal.proved_members(f, 10))

@@ -72,7 +72,7 @@ SELECT {x}.feed_disable('public.events'::regclass);
 
 @pytest.fixture(scope="module")
 def attacked(server: Installation) -> Iterator[Cluster]:
-    """A separate server, because roles belong to the whole server."""
+    """Start a separate server, because roles are shared by all databases of a server."""
     with Cluster(server) as running:
         running.start({"fsync": "off"})
         yield running
@@ -91,9 +91,9 @@ def mallory(dsn: str) -> Iterator[Connection]:
 
 
 def called_names() -> list[str]:
-    """The names of functions that the script calls.
+    """Return the names of functions that the script calls.
 
-    In the short run, only every fifth internal function is included.
+    The short run includes only every fifth internal function.
     """
     script = sql_source()
     named = set(re.findall(r"\b([a-z_][a-z0-9_]*)\(", script))
@@ -103,7 +103,7 @@ def called_names() -> list[str]:
 
 
 def use(dsn: str, schema: str) -> None:
-    with connect(dsn) as session:  # a new session, which has no cached plans
+    with connect(dsn) as session:  # a new session has no cached plans
         run(session, "SET search_path = pg_catalog", *USE.format(x=schema).split(";\n")[:-1])
 
 
@@ -131,7 +131,7 @@ def test_objects_planted_before_installation_are_never_called(dsn: str, mallory:
     run(mallory, ATTACK, "CREATE SCHEMA x", PLANT)
     plant(mallory, "x")
     with connect(f"{dsn} user={installer}") as connection:
-        # The installation may fail, because some names of the extension's functions are taken.
+        # The first attempt may fail because an object with the name of an extension function already exists.
         if refusal(connection, "CREATE EXTENSION inorder SCHEMA x"):
             drop_own(mallory)
             run(connection, "CREATE EXTENSION inorder SCHEMA x")
@@ -174,7 +174,7 @@ def test_objects_planted_after_installation_are_never_called(dsn: str, mallory: 
     use(dsn, "y")
 
 
-# A name of a schema that would end a statement if an installer's script split the statement at commas.
+# A schema name that would end a statement if an installation script split the statement at commas.
 INJECTED = ",RIGHTARG=int);SELECT evil.attack();--, x, y"
 OPERAND = f"{INJECTED.split(', ', maxsplit=1)[0]}, RIGHTARG = x, COMMUTATOR = OPERATOR("[:63]
 
@@ -185,14 +185,14 @@ def test_a_hostile_schema_name_cannot_inject_sql(mallory: Connection) -> None:
         f'CREATE TYPE pg_temp."{OPERAND}" AS ENUM ()',
         f'CREATE FUNCTION "{INJECTED}".uuid_v1_lt_time(pg_temp."{OPERAND}", int) RETURNS boolean RETURN true',
     )  # fmt: skip
-    # Later minor versions refuse a name with two hyphens.
+    # Newer minor versions reject a name that contains two hyphens.
     assert refusal(mallory, f'CREATE EXTENSION inorder SCHEMA "{INJECTED}"') in ("", "22P02")
     run(mallory, "DROP EXTENSION IF EXISTS inorder", 'CREATE EXTENSION inorder SCHEMA "x, y; %s"')
     compared = value(mallory, """SELECT now() OPERATOR("x, y; %s".<~) "x, y; %s".uuid_v1_nextval()""")
     assert compared in (True, False)
 
 
-# Changes that an owner of the schema or of its functions could make.
+# Changes that the owner of the schema or of its functions might make.
 MEDDLING = (
     "CREATE TABLE inorder_internal.t ()",
     "CREATE FUNCTION inorder_internal.one_number(int) RETURNS int LANGUAGE sql AS 'SELECT 1'",
@@ -214,7 +214,7 @@ MEDDLING = (
     "CREATE OR REPLACE VIEW evil.feeds AS SELECT evil.attack()",
     "CREATE OR REPLACE FUNCTION evil.feed_guard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN END'",
 )
-# Changes that an owner could make to the tables of the schema.
+# Changes that the owner of the tables in the schema might make.
 MEDDLING_WITH_TABLES = (
     "CREATE TRIGGER t BEFORE INSERT ON inorder_internal.{table} FOR EACH ROW EXECUTE FUNCTION evil.feed_guard()",
     "CREATE RULE r AS ON UPDATE TO inorder_internal.{table} DO ALSO SELECT evil.attack()",
@@ -242,7 +242,7 @@ def test_the_installer_owns_no_object_of_the_internal_schema(dsn: str, mallory: 
     of_tables = [statement.format(table=table) for table in tables for statement in MEDDLING_WITH_TABLES]
     for statement in (*MEDDLING, *of_tables):
         assert refusal(mallory, statement) in ("42501", "0A000", "2BP01", "42809", "42830"), statement
-    # GRANT grants nothing on these objects, and only gives a warning.
+    # GRANT only emits a warning here, and grants nothing on these objects.
     run(mallory, "GRANT USAGE ON SCHEMA inorder_internal TO bob", "GRANT ALL ON inorder_internal.feed TO bob")
     assert value(mallory, "SELECT has_schema_privilege('bob', 'inorder_internal', 'USAGE')") is False
     assert value(mallory, "SELECT has_table_privilege('bob', 'inorder_internal.feed', 'SELECT')") is False
@@ -268,7 +268,7 @@ def test_a_planted_internal_schema_makes_the_installation_fail(dsn: str, mallory
         assert refusal(admin, "CREATE EXTENSION inorder") == "42P06"
 
 
-# Objects that a call would use if it looked them up by name after it has waited for its lock.
+# Objects that a call would use if it looked them up by name after waiting for its lock.
 IMPOSTORS = """
 CREATE SCHEMA inorder_internal;
 GRANT USAGE ON SCHEMA inorder_internal TO PUBLIC;
@@ -300,8 +300,8 @@ def test_an_installer_who_drops_the_extension_during_a_call_gains_nothing(dsn: s
             assert call.result() == "55000"
 
 
-# Code of an installer who also owns a table. The planner evaluates this code for each query over the table. At a chosen
-# evaluation the code drops the extension, and creates the internal functions again with the installer's code.
+# Code of an installer who also owns a table. The planner evaluates this code for each query on the table. At a chosen
+# evaluation, the code drops the extension and creates the internal functions again with the installer's own code.
 SWAP = """
 CREATE TABLE evil.planted AS SELECT format(
     'CREATE FUNCTION inorder_internal.%I(%s) RETURNS %s LANGUAGE plpgsql AS '
@@ -343,7 +343,7 @@ SWAPPED = (
 
 
 def test_an_installer_whose_code_drops_the_extension_in_a_call_gains_nothing(dsn: str, mallory: Connection) -> None:
-    """The installer's code runs in the session of the call, where the locks of the call do not stop it."""
+    """The installer's code runs in the calling session, so the locks of that session do not block it."""
     run(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil", SWAP)
     assert value(mallory, "SELECT count(*) > 50 FROM evil.planted")
     outcomes = set[str | None]()
@@ -351,16 +351,16 @@ def test_an_installer_whose_code_drops_the_extension_in_a_call_gains_nothing(dsn
         places = count(1, 1 if LONG_RUN else 3)
         ends = list(takewhile(lambda end: end is not None, (swap(dsn, call, place) for place in places)))
         assert_no_right_gained(dsn)
-        # XX000: the attacker's own query, which is being planned, does not find an object that was dropped.
+        # XX000: the attacker's own query was being planned, and an object that it uses was dropped.
         assert set(ends) <= {"55000", "XX000"} and ("55000" in ends or not LONG_RUN), (call, ends)
         outcomes |= set(ends)
     assert "55000" in outcomes
 
 
 def swap(dsn: str, call: str, place: int) -> str | None:
-    """The outcome of a call in which the n-th evaluation of the owner's code drops the extension.
+    """Run a call whose n-th evaluation of the owner's code drops the extension, and return the error code.
 
-    None if the call evaluates the code less often.
+    Return None if the call evaluates the code fewer than n times.
     """
     with connect(f"{dsn} user=mallory") as mallory:
         run(mallory, f"SELECT setval('evil.looks', 1, false), set_config('evil.place', '{place}', false)", "BEGIN")

@@ -1,4 +1,4 @@
-"""Attacks by the owner of a table, and by roles that may only connect, on readers, other owners and the server."""
+"""Attacks on readers, other owners and the server, by the owner of a table and by roles that may only connect."""
 
 import json
 import re
@@ -33,7 +33,7 @@ EVENTS = "CREATE TABLE {name} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), 
 
 @pytest.fixture(scope="module")
 def attacked(server: Installation) -> Iterator[Cluster]:
-    """A separate server, because roles belong to the whole server."""
+    """Start a separate server, because roles are shared by all databases of a server."""
     with Cluster(server, BUILT) as running:
         running.start({"fsync": "off", "restart_after_crash": "off"})
         with connect(running.dsn) as admin:
@@ -52,7 +52,7 @@ def dsn(attacked: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
         yield database_dsn
 
 
-# Calls of a superuser, who administers the feeds of other roles.
+# Calls by a superuser who administers the feeds of other roles.
 READS = (
     "SELECT * FROM feeds",
     "SELECT * FROM feed_holders('{table}')",
@@ -98,7 +98,7 @@ def read_all(connection: Connection, table: str, feed: str) -> set[str]:
             batch = value(connection, f"SELECT coalesce(min(unfinished_batch), 1) FROM feeds WHERE name = '{feed}'")
         statement = read.format(table=table, feed=feed, start=start, every=every, name=name, batch=batch)
         refused.add(refusal(connection, statement, "42703"))
-    # feed_prepare() would add a second column, and therefore refuses a table that is readable by its key (55000).
+    # feed_prepare() would add a second column, so it rejects a table that is already readable by its key (55000).
     refused |= {refusal(connection, f"SELECT feed_prepare('{table}')", "42703")} - {"55000"}
     try:
         with connection.transaction():
@@ -110,7 +110,7 @@ def read_all(connection: Connection, table: str, feed: str) -> set[str]:
     return refused - {""}
 
 
-# Each entry creates evil.t as mallory. {feeds} stands for statements that create a feed and a count of evil.t.
+# Each entry creates evil.t as mallory. {feeds} is replaced with statements that create a feed and a count of evil.t.
 FEED = "SELECT feed_create('f', 'evil.t'); SELECT exact_count_start('evil.t')"
 FEEDS = ("CREATE INDEX ON evil.t (n)", *FEED.split("; "))
 TABLES = {
@@ -184,7 +184,7 @@ TABLES = {
         INSERT INTO evil.t (n) VALUES (1), (2); {feeds};
         CREATE RULE r AS ON INSERT TO evil.t DO ALSO SELECT evil.attack()""",
 }
-# Cases in which reads may fail, and the allowed errors. In all other cases reads succeed.
+# Tables whose reads may fail, with the allowed errors. Reads of all other tables succeed.
 REFUSED = {
     "a policy of the owner's": ("55000", "42704", "22023"),
     "a view in the place of the table": ("55000", "42704", "22023", "42809", "42804"),
@@ -204,7 +204,7 @@ OTHER_TEXTS = (
 
 @pytest.mark.skipif(TESTED != "c", reason="in the SQL edition, the role that created the query text runs it")
 def test_a_query_over_a_table_other_than_its_own_is_refused(dsn: str) -> None:
-    """The query is examined after it was parsed and before it is planned: names may lead to other objects by then."""
+    """The query is checked after parsing and before planning, when names may already refer to other objects."""
     with connect(f"{dsn} user=mallory") as mallory:
         run(mallory, *TABLES["nothing hostile"].format(feeds=";\n".join(FEEDS)).split(";\n"))
         run(mallory, "CREATE VIEW evil.view AS SELECT * FROM evil.t", "CREATE FUNCTION evil.same(int, int) RETURNS "
@@ -226,15 +226,15 @@ def test_code_of_the_owner_of_a_table_never_runs_as_its_reader(dsn: str, table: 
         assert value(mallory, "SELECT count(*) FROM feeds") == 1 or "place" in table
         run(mallory, "GRANT SELECT ON evil.t TO PUBLIC")
         run(mallory, "SELECT feed_grant('f', 'bob')")
-    # The ordinary role counts first: after a count by the superuser there would be no uncounted rows.
+    # The unprivileged role counts first, because no uncounted rows would be left after a count by the superuser.
     with connect(f"{dsn} user=bob") as bob:
         assert read_all(bob, "evil.t", "f") <= {"42501", *REFUSED.get(table, ())}
     with connect(dsn) as admin:
         assert read_all(admin, "evil.t", "f") <= {*REFUSED.get(table, ())}
 
 
-# Expressions of a table that the server simplifies when a session first loads them. The server then calls functions
-# whose arguments are constants.
+# Expressions of a table that the server simplifies when a session first loads them. During simplification, the server
+# calls functions with constant arguments.
 ONE = """CREATE FUNCTION evil.one(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
     'BEGIN PERFORM evil.attack(); RETURN 1; END'"""
 PARTITIONS = """DO $$ BEGIN FOR i IN 0..39 LOOP EXECUTE format('CREATE TABLE evil.p%1$s PARTITION OF evil.t '
@@ -270,8 +270,8 @@ def test_no_expression_of_a_table_is_evaluated_as_the_owner_of_the_state(dsn: st
                 refusal(mallory, read.format(table="evil.t", feed="f", start=start, every=every, name="g", batch=1))
 
 
-# Keys of partitioned tables, each with the bounds of a partition. A session that loads a key evaluates its constants as
-# the current role. If the table has partitions, the session also plans a SELECT of the table.
+# Keys of partitioned tables, with the bounds of one partition each. A session that loads a key evaluates its constants
+# as the current role. If the table has partitions, the session also plans a SELECT on the table.
 ABOVE = {
     "LIST ((n + evil.who(1)))": "DEFAULT",
     "RANGE (n, (n + evil.who(1)))": "DEFAULT",
@@ -289,7 +289,7 @@ OF_PARTITIONS = (
     "GRANT USAGE, CREATE ON SCHEMA evil TO bob",
     "GRANT SELECT ON evil.t TO bob",
 )
-# Each call examines partitions on which the reader has no privilege.
+# Each call examines partitions on which the reader has no privileges.
 OF_NEW_PARTITIONS = (
     "SELECT exact_count('evil.t')",
     "SELECT feed_apply('b', 'SELECT FROM batch')",
@@ -301,7 +301,7 @@ OF_NEW_PARTITIONS = (
 
 
 def read_partitions(mallory: Connection, bob: Connection) -> None:
-    """Store positions and a batch of bob, then insert rows and add a partition."""
+    """Store positions and a batch for bob, then insert rows and add a partition."""
     run(mallory, WHO, *OF_PARTITIONS)
     for feed in ("b", "w"):
         run(bob, f"SELECT feed_create('{feed}', 'evil.t')", f"SELECT feed_apply('{feed}', 'SELECT FROM batch')")
@@ -312,7 +312,10 @@ def read_partitions(mallory: Connection, bob: Connection) -> None:
 
 
 def evaluated(session: Connection) -> set[str]:
-    """The roles that have run functions of mallory in a session. The set grows while the session runs."""
+    """Return the set of roles that have run mallory's functions in the session.
+
+    The set grows while the session runs.
+    """
     roles: set[str] = set()
     session.add_notice_handler(lambda notice: roles.add(str(notice.message_primary)))
     return roles
@@ -326,7 +329,7 @@ def attachment(key: str) -> tuple[str, str]:
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("key", ABOVE)
 def test_a_partition_key_that_the_snapshot_does_not_see_is_evaluated_as_the_reader(dsn: str, key: str) -> None:
-    """Each call runs in a separate session, because a session evaluates the key only when it loads the key."""
+    """Each call needs a new session, because a session evaluates the key only once, when it loads the key."""
     reads = ("SELECT FROM evil.t", *OF_NEW_PARTITIONS)
     with connect(f"{dsn} user=mallory") as mallory, ExitStack() as stack:
         sessions = {read: stack.enter_context(connect(f"{dsn} user=bob")) for read in reads}
@@ -362,7 +365,10 @@ PLANNED = ("CREATE INDEX ON evil.t (n) WHERE n >= evil.one(1)", "CREATE INDEX ON
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 @pytest.mark.parametrize("index", PLANNED)
 def test_a_reader_runs_only_the_code_that_a_plain_select_runs(dsn: str, index: str) -> None:
-    """The planner simplifies expressions of indexes as the role that reads, as documented. Nothing else is run."""
+    """The planner simplifies index expressions as the reading role, as documented.
+
+    No other code of the owner is run.
+    """
     with connect(f"{dsn} user=mallory") as mallory:
         run(mallory, ONE, EVENTS.format(name="evil.t"), index, "INSERT INTO evil.t (n) VALUES (1)")
         run(mallory, *FEED.split("; "), "SELECT feed_grant('f', 'bob')", "GRANT USAGE ON SCHEMA evil TO bob",
@@ -375,8 +381,8 @@ def test_a_reader_runs_only_the_code_that_a_plain_select_runs(dsn: str, index: s
             run(mallory, "TRUNCATE evil.caught", "SELECT setval('evil.calls', 1, false)")
 
 
-# Objects that have the name of the table when the query text is run. A condition on their key runs the attack when the
-# reader plans or executes the query.
+# Objects that have taken the name of the table by the time the query string is run. A condition on their key runs the
+# attack when the reader plans or executes the query.
 TRAP = """CREATE FUNCTION back.trap(n int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
     'BEGIN PERFORM evil.attack(); RETURN n; END'"""
 CASTS = (
@@ -425,7 +431,7 @@ OTHERS = {
 
 
 def by_the_tool(oid: object, schema: str) -> Iterator[str]:
-    """Queries of the tool that name a table, and call functions in this schema."""
+    """Yield queries of the tool that name a table and call functions in this schema."""
     table, name = sql.SQL(str(oid)), sql.Identifier("front", "t")
     parts = {"inorder": sql.Identifier("public"), "inorder_text": sql.Identifier(schema), "table": table, "name": name,
              "key": sql.SQL("e.id"), "column": sql.Identifier("n"), "keys": sql.SQL("'{}'"),
@@ -436,7 +442,7 @@ def by_the_tool(oid: object, schema: str) -> Iterator[str]:
 
 
 def by_number(oid: object, schema: str) -> tuple[str, ...]:
-    """Calls that identify the table by its OID, or by its feed."""
+    """Return calls that identify the table by its OID or by its feed."""
     start = f"reader_start({oid})"
     return (
         f"SELECT exact_count({oid})",
@@ -475,7 +481,7 @@ def test_a_schema_renamed_during_a_call_does_not_redirect_the_call(dsn: str, oth
         with beside(swap_until):
             for _ in range(8 if LONG_RUN else 2):
                 for call in calls:
-                    # these errors are expected while the name belongs to another relation or a type
+                    # These errors are expected while another relation or a type has the name.
                     refusal(admin, call, "42P01", "42883", "42703")
 
 
@@ -514,7 +520,10 @@ def make_impostor(mallory: Connection, impostor: str) -> None:
 
 
 def springs(mallory: Connection, reader: Connection, statement: str) -> bool:
-    """True if a statement attacks the reader when the impostor has the table's name. The attack is undone."""
+    """Return True if a statement attacks the reader while the impostor has the table's name.
+
+    Undo the attack.
+    """
     run(mallory, SWAP.format("front", "back"))
     refusal(reader, statement)
     run(mallory, SWAP.format("front", "back"))
@@ -543,8 +552,8 @@ def test_a_query_made_for_a_table_never_reads_another_table(dsn: str, impostor: 
                 text = str(value(reader, f"SELECT reader_batch_query({oid}, {batch})"))
                 run(reader, "SAVEPOINT s")
                 run(mallory, SWAP.format("front", "back"))
-                # 42883: the text calls a function of the schema with a type of the server, or with the row type, and no
-                # function in the swapped schema fits.
+                # 42883: the query calls a function of the schema with a built-in type or with the row type, and the
+                # swapped schema has no such function.
                 assert refusal(reader, form.format(text), "42883") in {"55000", "42883"}
                 run(reader, "ROLLBACK TO s")
                 run(mallory, SWAP.format("front", "back"))
@@ -554,7 +563,7 @@ def test_a_query_made_for_a_table_never_reads_another_table(dsn: str, impostor: 
 
 @pytest.mark.parametrize("superuser", [False, True])
 def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str, superuser: bool) -> None:
-    """A query text checks its table by a function. An overload of the function would be a better match."""
+    """A query string calls a function to check its table. An overload of that function matches the call better."""
     text = "SELECT reader_batch_query('front.t', reader_next_batch('front.t', reader_start('front.t')))"
     with connect(f"{dsn} user=mallory") as mallory, connect(dsn) as admin:
         run(admin, "GRANT CREATE ON SCHEMA public TO mallory")
@@ -580,9 +589,9 @@ def test_an_overload_in_the_schema_of_the_extension_is_not_called(dsn: str, supe
 
 
 def test_a_policy_on_a_partition_does_not_run_as_the_role_that_waits_for_it(dsn: str) -> None:
-    """A policy of the partition is ignored in reads of the table.
+    """Reads of the table ignore policies of its partitions.
 
-    A call that reads the partition itself must not run the policy.
+    Some calls read a partition directly, and they must not run its policies.
     """
     with connect(f"{dsn} user=mallory") as mallory, connect(f"{dsn} user=bob") as bob:
         run(
@@ -656,14 +665,14 @@ HAND_MADE = [
 
 def test_a_guard_created_by_hand_is_not_accepted(dsn: str) -> None:
     with connect(f"{dsn} user=mallory") as mallory:
-        mallory.prepare_threshold = None  # a prepared statement keeps the type of a table that is gone
+        mallory.prepare_threshold = None  # a prepared statement would keep the type of a dropped table
         run(mallory, "SET search_path = evil, public")
         run(mallory, "CREATE FUNCTION evil.other() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'")
         for trigger in HAND_MADE:
             run(mallory, EVENTS.format(name="evil.t"), "SELECT feed_create('f', 't')")
             run(mallory, "DROP TRIGGER zz_inorder_guard ON t", f"CREATE TRIGGER zz_inorder_guard {trigger}")
             run(mallory, "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_guard")
-            if "other" in trigger:  # both triggers call her function
+            if "other" in trigger:  # both triggers call the attacker's function
                 create = "CREATE TRIGGER zz_inorder_update BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION other('0')"
                 always = "ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_update"
                 run(mallory, "DROP TRIGGER zz_inorder_update ON t", create, always)
@@ -744,7 +753,7 @@ def test_a_reader_can_move_only_its_own_and_granted_feeds(alices: str) -> None:
         run(alice, "SELECT feed_revoke('a', 'bob')", "REVOKE SELECT ON alice.t FROM bob")
         assert refusal(bob, "SELECT * FROM feed_read('a', null::alice.t, owner => 'alice')") == "42704"
         assert refusal(bob, "SELECT * FROM feed_read('a', null::alice.t)") == "42501"
-        # The owner of the table may drop the feeds of other roles.
+        # The owner of a table may drop the feeds of other roles on it.
         run(alice, "SELECT feed_drop('a', 'bob')")
 
 
@@ -906,7 +915,7 @@ def test_no_session_waits_for_calls_of_an_unprivileged_role(alices: str) -> None
         ):
             run(mallory, EVENTS.format(name="evil.u"), "SELECT feed_enable('evil.u')")
             run(mallory, EVENTS.format(name="evil.gone"), "SELECT feed_create('g', 'evil.gone')")
-            # The state of a dropped table stays until another call removes it.
+            # The state of a dropped table remains until another call removes it.
             run(mallory, EVENTS.format(name="evil.d"), "SELECT feed_create('d', 'evil.d'), exact_count_start('evil.d')")
             run(mallory, "DROP TABLE evil.d")
             run(mallory, "BEGIN", *call.split("; "))
@@ -926,7 +935,7 @@ USE_AS_ALICE = (
 
 
 def test_several_roles_can_create_feeds_at_the_same_time(alices: str) -> None:
-    """IDs are assigned under a lock, so that no role fails because of another role."""
+    """Feed ids are assigned under a lock, so concurrent calls by several roles do not conflict."""
     with connect(f"{alices} user=alice") as alice:
         run(alice, "GRANT USAGE ON SCHEMA alice TO PUBLIC", "GRANT SELECT ON alice.t TO PUBLIC")
 
@@ -941,8 +950,8 @@ def test_several_roles_can_create_feeds_at_the_same_time(alices: str) -> None:
         assert value(admin, "SELECT count(DISTINCT id) FROM inorder_internal.feed") == 25
 
 
-# Types of the owner, and objects that use each type. Types 0 to 2 have casts by a function, type 3 has casts by
-# text.
+# Types of the attacker, and objects that use each type. Types 0 to 2 have casts WITH FUNCTION, and type 3 has casts
+# WITH INOUT.
 CONTEXTS = ("", "AS ASSIGNMENT", "AS IMPLICIT", "AS IMPLICIT")
 MADE_TYPES = (
     "CREATE TYPE evil.e{n} AS ENUM ('a', 'b')",
@@ -1003,7 +1012,7 @@ def typed(dsn: str) -> str:
 @pytest.mark.parametrize("dsn", TRIED, indirect=True)
 def test_casts_of_the_owner_are_not_called_by_tail(attacked: Cluster, typed: str, tmp_path: Path) -> None:
     tail = Tail(attacked, tmp_path, typed.rpartition("=")[2])
-    # The formats use three conversions of rows: to JSON, to text, and that of COPY.
+    # The formats convert rows in three ways: to JSON, to text, and as COPY does.
     for output in FORMATS if LONG_RUN else ("json", "csv", "arrow"):
         where = ["--directory", "rows"] if output == "parquet" else []
         text = tail.written("evil.t", "--position", output, "--format", output, *where)

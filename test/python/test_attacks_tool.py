@@ -1,4 +1,4 @@
-"""Attacks on runs of the tool, by a role that may create objects in the schema of the extension."""
+"""Attacks on runs of the tool by a role that may create objects in the schema of the extension."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,8 +24,8 @@ INSERT INTO public.events (n) VALUES (1), (2);
 INSERT INTO public.changed VALUES (1);
 SELECT open.feed_create('f', 'public.events'), open.exact_count_start('public.events');
 """
-# Overloads that match a call at least as well as the function of the extension: they have only the arguments of the
-# call, or the row type of a table instead of anyelement.
+# Overloads that match a call at least as well as the extension's function. They have only the arguments of the call, or
+# a table's row type instead of anyelement.
 OVERLOADS = """
 SELECT format('CREATE FUNCTION open.%I(%s) RETURNS %s%s LANGUAGE plpgsql AS $$'
               'BEGIN PERFORM evil.attack(); RETURN%s; END$$',
@@ -90,7 +90,7 @@ def test_an_advisory_lock_of_another_role_does_not_block_tail(attacked: Cluster,
         assert done.returncode == 0 and done.stdout.count(b"\n") == 1, done
 
 
-# Expressions that the planner of a query over the table evaluates.
+# Expressions that the planner evaluates for a query on the table.
 PLANNED = (
     "CREATE INDEX ON evil.t ((n + evil.one(1)))", "CREATE INDEX ON evil.t (n) WHERE n > evil.one(1)",
     "CREATE STATISTICS evil.s ON (n + evil.one(1)), (n - evil.one(1)) FROM evil.t",
@@ -99,9 +99,9 @@ PLANNED = (
 
 
 def test_a_superuser_who_prepares_a_table_runs_no_code_of_its_owner(attacked: Cluster, tmp_path: Path) -> None:
-    """With the C extension, a superuser runs no code of the table's owner.
+    """With the C extension, a superuser who runs inorder prepare runs no code of the table's owner.
 
-    In the SQL edition a superuser runs code of the owner: see docs/security.md.
+    In the SQL edition, the superuser does run such code: see docs/security.md.
     """
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn, connect(dsn) as admin:
         run(admin, "CREATE EXTENSION inorder")
@@ -118,7 +118,7 @@ def test_a_superuser_who_prepares_a_table_runs_no_code_of_its_owner(attacked: Cl
 
 
 def test_no_function_in_a_schema_of_another_role_is_called(attacked: Cluster, tmp_path: Path) -> None:
-    """The owner of the schema could rename it while the tool runs, and put another schema in its place."""
+    """The owner of the schema could rename it while the tool runs, and create another schema with its name."""
     with database(attacked, "GRANT CREATE ON DATABASE {database} TO mallory") as dsn:
         with connect(f"{dsn} user=mallory") as mallory:
             run(mallory, ATTACK, "CREATE EXTENSION inorder SCHEMA evil")
@@ -150,7 +150,7 @@ def test_the_laboratory_calls_no_function_in_a_schema_where_others_may_create(at
 
 @contextmanager
 def own_server(dsn: str) -> Iterator[str]:
-    """The search_path with which the laboratory looks for the extension's functions."""
+    """Yield the search_path with which inorder lab looks up the extension's functions."""
     with connect(dsn) as session:
         session.execute(query("own_search_path"))
         yield str(value(session, "SHOW search_path"))

@@ -1,4 +1,4 @@
-"""Tests of bench/: actions of its experiments, the adapter for a harness, and pages made from recorded runs."""
+"""Tests of bench/: steps of its experiments, the adapter for a harness, and pages generated from recorded runs."""
 
 import gzip
 import json
@@ -49,7 +49,7 @@ RUNS = {
 
 
 def with_benchmarks(*arguments: str, folder: Path, server: Installation | None = None) -> str:
-    """The output of a Python process that also has the experiments of bench/."""
+    """Return the output of a Python process that can also load the experiments of bench/."""
     environment = surroundings(server, None) | {"INORDER_EXPERIMENTS": str(ROOT / "bench")}
     return subprocess.run(
         [sys.executable, *arguments], cwd=folder, env=environment, check=True, text=True, stdout=subprocess.PIPE
@@ -282,7 +282,7 @@ def test_the_table_of_counts_by_group_agrees_with_the_recorded_samples() -> None
 
 @pytest.mark.server
 def test_the_cost_of_masks_is_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The masks are the view and the function of docs/mask.md."""
+    """The masks are the view and the function shown in docs/mask.md."""
     monkeypatch.setattr(masks, "ROWS", 2000)
     try:
         masks.print_masks(2)
@@ -301,7 +301,7 @@ def test_the_table_of_existing_tables_agrees_with_the_recorded_samples() -> None
 
 @pytest.mark.server
 def test_existing_tables_are_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """pieces() fails unless each row is read exactly once."""
+    """The check in pieces() fails unless each row is read exactly once."""
     for name, value in {"PARTITIONS": 3, "PARTITIONED_ROWS": 300, "PIECE": 500, "SECONDS_BEFORE": 0.1}.items():
         monkeypatch.setattr(prepared, name, value)
     prepared.print_prepared(2000, 2, None, None)
@@ -311,7 +311,7 @@ def test_existing_tables_are_measured(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 @pytest.mark.server
 def test_the_cost_of_counts_by_group_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """measured() compares each side with GROUP BY at the end. Ratios are relative to a table without counts."""
+    """The counts on each side are compared with GROUP BY at the end. Ratios are relative to a table without counts."""
     few = tuple(text.replace("200000", "2000") for text in groups.FILL)
     for name, value in (("FILL", few), ("UNFOLDED", 20), ("LOAD", replace(groups.LOAD, clients=4, seconds=1))):
         monkeypatch.setattr(groups, name, value)

@@ -1,8 +1,8 @@
-"""No name in a query or function of inorder resolves to an object of another role, whatever the search_path is.
+"""No name in a query or function of inorder resolves to an object of another role, regardless of search_path.
 
-The search_path of every session has the schemas of capture.py before and behind pg_catalog. With this path the tests
-call every public function, write into every table that inorder reads or logs, and run every command of the tool: as
-superuser, as owner and as reader.
+The search_path of each session has the schemas of capture.py both before and after pg_catalog. With this path the tests
+call every public function, write into every table that inorder reads or logs, and run every command of the tool. They
+do so as superuser, as owner and as reader.
 """
 
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ INSERTS = (
 )  # fmt: skip
 COPY = "COPY app.events (n) FROM PROGRAM 'echo 3'"
 LOGGED = ("app.logged", "app.logged_indexed", "app.logged_parts")
-# Statements of the test that need no name from the search_path.
+# Statements of the test that resolve no names through search_path.
 CHANGES = (
     "INSERT INTO {t} VALUES (101, 'a'), (102, 'b') ON CONFLICT DO NOTHING", "UPDATE {t} SET t = 'c'",
     "MERGE INTO {t} USING (VALUES (true)) AS v(has) ON has WHEN MATCHED THEN UPDATE SET {k} = DEFAULT, t = 'd'",
@@ -52,7 +52,7 @@ CHANGES = (
     "DELETE FROM {t}", "INSERT INTO {t} VALUES (104, 'a')", "TRUNCATE {t}", "INSERT INTO {t} VALUES (105, 'a')",
 )  # fmt: skip
 REFUSED = ("UPDATE app.events SET id = DEFAULT", "DELETE FROM app.numbers", "TRUNCATE app.parts")
-# Commands, each with the roles that run it. ENDS has the exit codes that are allowed besides 0.
+# Commands, with the roles that run each of them. ENDS lists exit codes allowed in addition to 0.
 COMMANDS = {
     "tail app.events --position {p}": ALL, "tail app.events --position {p} --format csv --batch-rows 1": ALL,
     "tail app.events --position {p} --format binary": ALL, "tail app.numbers --position {p} --order-by n": ALL,
@@ -72,9 +72,9 @@ COMMANDS = {
     "lab run generators --dsn dbname={d} --values 1k --rows 1k --rounds 1 --out {p}l": (SUPERUSER,),
 }  # fmt: skip
 ENDS = {"feeds --check 1h": (0, 3)}
-LEAST_CALLED = 0.85  # share of the public functions that must succeed; the other calls have no valid arguments
-# The first statement of inorder prepare, executed before the writer begins. Otherwise the statement would wait for the
-# writer.
+LEAST_CALLED = 0.85  # share of the public functions that must succeed; the remaining calls have no valid arguments
+# The first statement of inorder prepare. It is executed before the writer begins, because it would otherwise wait for
+# the writer.
 ADD_COLUMN = (
     "ALTER TABLE app.old ADD COLUMN xact bigint NOT NULL DEFAULT 0, ALTER COLUMN xact SET DEFAULT inorder.xact_id()"
 )
@@ -82,7 +82,7 @@ ADD_COLUMN = (
 
 @pytest.fixture(scope="module")
 def traps(cluster: Cluster) -> str:
-    """A template database with the schemas, without inorder."""
+    """Create a template database that has the schemas but not inorder, and return its name."""
     with connect(cluster.dsn) as admin:
         admin.execute("CREATE DATABASE capturing")
     with connect(f"{cluster.dsn} dbname=capturing") as admin:
@@ -111,7 +111,7 @@ def world(cluster: Cluster, traps: str, edition_name: str, tmp_path: Path) -> It
 
 
 def write(world: World) -> None:
-    """Write as a role that may only write into the tables, and as their owner."""
+    """Write as a role that may only write into the tables, and as the owner of the tables."""
     changes = [change.format(t=table, k="id") for table in LOGGED for change in CHANGES]
     for role in (WRITER, OWNER):
         world.run(role, *INSERTS, *changes)
@@ -131,7 +131,7 @@ def run_tool(world: World) -> None:
 
 
 def wait_for_writers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run prepare until it reports the progress of building an index. An open transaction delays the index."""
+    """Run inorder prepare until it reports the progress of the index build, which waits for an open transaction."""
     monkeypatch.setattr(steps, "PROGRESS_SECONDS", 0.05)
     messages = list[str]()
     request = steps.Request("app.old", "xact", 1.0, 3, False, False, f"{world.dsn} user={OWNER}")
@@ -147,7 +147,7 @@ def wait_for_writers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read_by_spark(world: World, role: str) -> None:
-    """Do the work of the driver of Spark, and of its executors."""
+    """Do the work of the Spark driver and its executors."""
     rows = pytest.importorskip("inorder.spark.rows", reason="the extra 'spark' is not installed")
     dsn = f"{world.dsn} user={role}"
     with Driver(parsed({"dsn": dsn, "table": "app.events"})) as plan:
@@ -176,17 +176,17 @@ def test_no_name_resolves_to_an_object_of_another_role(
 
 @pytest.mark.editions
 def test_no_name_resolves_to_another_object_after_columns_were_renamed_or_dropped(world: World) -> None:
-    """The triggers of a log contain the former names of columns. A call of a function may now have such a name."""
+    """The triggers of a log contain the former column names. A function call may now have such a name."""
     for table in LOGGED:
         world.run(OWNER, f"ALTER TABLE {table} RENAME id TO key", f"ALTER TABLE {table} DROP COLUMN gone")
         for change in CHANGES:
-            with suppress(psycopg.errors.UndefinedColumn):  # the writer may get this error
+            with suppress(psycopg.errors.UndefinedColumn):  # the writer is allowed to get this error
                 world.run(WRITER, change.format(t=table, k="key"))
     assert world.captured() == []
 
 
 def test_names_that_resolve_to_objects_of_other_roles_are_reported(world: World) -> None:
-    """Check the test itself: it reports names before pg_catalog, and an operator behind it that is a better match."""
+    """Names that resolve before pg_catalog are reported, and so is a better matching operator in a schema after it."""
     world.run(OWNER, "SELECT count(*) FROM pg_class WHERE relkind = 'r'")
     world.run(READER, "SELECT FROM pg_catalog.pg_type WHERE typreceive != 0 AND false")
     reports = {(report.name, report.role) for report in world.captured()}

@@ -1,6 +1,7 @@
-"""Privileges in the catalog after every kind of object has been created: no object gives its owner's rights away.
+"""Privileges in the catalog after every kind of object was created: no object gives away its owner's rights.
 
-The default privileges of all roles that create objects grant everything to PUBLIC, as careless administrators do.
+The default privileges of all roles that create objects grant everything to PUBLIC, as a careless administrator might
+do.
 """
 
 from collections.abc import Iterator
@@ -60,7 +61,7 @@ MAKES = (
 
 @pytest.fixture(scope="module")
 def made(server: Installation) -> Iterator[dict[str, Connection]]:
-    """For each edition, a session in a database that has every kind of object."""
+    """Yield, for each edition, a session in a database that has every kind of object."""
     with Cluster(server, BUILT) as running, ExitStack() as stack:
         running.start({"fsync": "off"})
         with connect(running.dsn) as admin:
@@ -94,7 +95,7 @@ def is_sql(connection: Connection) -> bool:
 
 
 OF_OTHERS = "NOT IN ('pg_catalog', 'information_schema')"
-# The functions of logs in the SQL edition, which qualify each name, and run as the role that writes.
+# Log trigger functions of the SQL edition. They qualify each name, and run as the writing role.
 LOGS = ["app.c_changes()", "app.cp_changes()"]
 OF_LOGS = ["c_changes", "cp_changes"]
 
@@ -104,9 +105,9 @@ def test_no_function_is_security_definer(catalog: Connection) -> None:
     assert names(catalog, lent) == []
 
 
-# Functions that do not set search_path. The query omits internal functions that only the owner of the state may
+# Functions that do not set search_path. The query leaves out internal functions that only the owner of the state may
 # execute: in the C extension, state.c sets their search_path. In the SQL edition, the functions in BARE qualify each
-# name: test_sql_edition_rights.py tests them.
+# name, as test_sql_edition_rights.py checks.
 UNPINNED = f"""
     SELECT p.oid::regprocedure FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
     WHERE p.pronamespace::regnamespace::text {OF_OTHERS} AND l.lanname IN ('plpgsql', 'sql')
@@ -128,15 +129,15 @@ def test_functions_with_a_text_body_set_their_own_search_path(catalog: Connectio
 
 
 def test_public_can_execute_only_trigger_functions_that_check_their_call(catalog: Connection) -> None:
-    """test_attacks_tables.py creates triggers with these functions, and tests how the functions check their call."""
+    """test_attacks_tables.py creates triggers with these functions, and shows that the functions check their caller."""
     triggers = names(
         catalog,
         "SELECT p.proname FROM pg_proc AS p WHERE p.prorettype IN ('trigger'::regtype, 'event_trigger'::regtype) "
         f"AND p.pronamespace::regnamespace::text {OF_OTHERS} "
         "AND has_function_privilege('made_stranger', p.oid, 'EXECUTE') ORDER BY 1",
     )
-    # In the SQL edition changes_enable() creates functions that belong to the owner of the table, whose default
-    # privileges apply.
+    # In the SQL edition, changes_enable() creates functions owned by the table's owner, and the default privileges of
+    # that owner apply.
     assert triggers == (OF_LOGS if is_sql(catalog) else ["changes_trigger", "exact_count_trigger", "feed_guard"])
 
 
@@ -161,7 +162,7 @@ def test_default_privileges_grant_no_right_on_objects_of_the_extension(catalog: 
 
 
 def test_public_has_only_the_documented_privileges_on_the_state(catalog: Connection) -> None:
-    """In the SQL edition PUBLIC has no privilege, because feed_admit() admits each role by name."""
+    """In the SQL edition PUBLIC has no privileges, because feed_admit() admits each role by name."""
     privileges = {
         name.partition(" ")[0] + " " + name.rpartition(" ")[2] for name in names(catalog, GRANTED.format("0"))
     }
@@ -170,7 +171,7 @@ def test_public_has_only_the_documented_privileges_on_the_state(catalog: Connect
     assert schemas == ([] if is_sql(catalog) else ["schema inorder_text USAGE"])
 
 
-# Objects attached to the tables of the state that would run code, add rows, or take locks when other roles use them.
+# Objects attached to the state tables that would run code, add rows or take locks when other roles use the tables.
 ATTACHED = f"""
     SELECT concat('trigger ', g.tgname) FROM pg_trigger AS g JOIN pg_class AS c ON c.oid = g.tgrelid
     JOIN pg_proc AS p ON p.oid = g.tgfoid
@@ -195,7 +196,7 @@ ATTACHED = f"""
 
 def test_no_object_of_another_role_depends_on_the_state(catalog: Connection) -> None:
     assert names(catalog, ATTACHED) == []
-    # Show that the query finds such objects.
+    # Check that the query finds such objects.
     run(catalog, "BEGIN", "CREATE RULE r AS ON UPDATE TO inorder_internal.counted_table DO ALSO NOTHING",
         "CREATE TABLE child () INHERITS (inorder_internal.counted_table)",
         "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
@@ -205,7 +206,7 @@ def test_no_object_of_another_role_depends_on_the_state(catalog: Connection) -> 
     run(catalog, "ROLLBACK")
 
 
-# The triggers whose names are ours, with their functions.
+# Triggers whose names are reserved for the extension, with their functions.
 OF_OUR_NAMES = """
     SELECT DISTINCT concat(g.tgname, ' ', p.proname) FROM pg_trigger AS g JOIN pg_proc AS p ON p.oid = g.tgfoid
     WHERE g.tgname LIKE '%inorder%' ORDER BY 1"""
@@ -222,7 +223,10 @@ ENABLE = "SELECT feed_enable('app.taken')"
 
 
 def test_a_trigger_of_another_role_with_a_name_of_the_extension_is_not_accepted(catalog: Connection) -> None:
-    """A role creates the trigger while it has TRIGGER; REVOKE does not drop it. feed_enable() replaces it, or fails."""
+    """A role that had the TRIGGER privilege created the trigger, and REVOKE does not drop it.
+
+    feed_enable() replaces the trigger or fails.
+    """
     run(catalog, "CREATE TABLE app.taken (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())",
         "ALTER TABLE app.taken OWNER TO made_owner", "GRANT CREATE, USAGE ON SCHEMA app TO made_stranger",
         "GRANT ALL ON app.taken TO made_stranger", "SET ROLE made_stranger",
@@ -241,7 +245,7 @@ def test_a_trigger_of_another_role_with_a_name_of_the_extension_is_not_accepted(
             assert not [trigger for trigger in names(catalog, OF_OUR_NAMES) if "theirs" in trigger], name
         run(catalog, "ROLLBACK")
     assert ends == dict.fromkeys(TAKEN, "")
-    # feed_enable() does not first drop triggers of a partition that was added later.
+    # feed_enable() does not drop triggers of a partition added later.
     partition = "CREATE TABLE app.p_2 PARTITION OF app.p FOR VALUES IN (2)"
     create_trigger = "CREATE TRIGGER zz_inorder_truncate AFTER TRUNCATE ON app.p_2 EXECUTE FUNCTION app.theirs()"
     run(catalog, "BEGIN", "SET ROLE made_owner", partition)

@@ -56,7 +56,7 @@ def test_a_server_uses_no_more_than_its_limit(server: Installation, place: Paren
             members = {int(pid) for pid in (limit.folder / cgroup.PROCS).read_text().split()}
             assert {int(str(row[1])), cluster.process.pid if cluster.process else 0} <= members
             assert os.getpid() not in members and len(members) >= 5
-            # The memory may exceed the limit by a little: an allocation with __GFP_NOFAIL succeeds above the limit, and
+            # Memory usage may exceed the limit slightly: an allocation with __GFP_NOFAIL succeeds above the limit, and
             # is charged page by page (mm/memcontrol.c).
             assert used(place, limit.folder) < 1.25 * LEAST_BYTES
         cluster.stop()
@@ -154,7 +154,7 @@ def test_a_disk_is_limited_to_a_number_of_requests(server: Installation) -> None
         for file, value in cgroup.iops_files(where.version, 3000):
             assert f"{disk} {value}" in (group / file).read_text()
         assert cluster.process and str(cluster.process.pid) in (group / cgroup.PROCS).read_text().split()
-        assert len(list(tables.fill(0))) == 1  # the fill is not measured, so it has no limit
+        assert len(list(tables.fill(0))) == 1  # filling is not measured, so it runs without a limit
         assert not group.exists()
         tables.serve_for_measuring()
         tables.sizes("bigint")  # reading the sizes is not measured, either

@@ -1,4 +1,7 @@
-"""After a change of a table, its owner makes it readable again. Positions kept by readers then continue like feeds."""
+"""After a table was changed, its owner can make it readable again.
+
+Saved positions of readers then continue as feeds do.
+"""
 
 import psycopg
 import pytest
@@ -37,9 +40,9 @@ def refused(connection: Connection, query: str, *values: object) -> psycopg.erro
 @pytest.mark.editions
 @pytest.mark.parametrize("change", MADE_ANEW.values(), ids=list(MADE_ANEW))
 def test_a_position_continues_like_a_feed(fresh: Connection, change: tuple[str, ...]) -> None:
-    """A feed continues after changes that the owner made by functions of inorder.
+    """A saved position and a feed both continue after changes that the owner made with functions of inorder.
 
-    If the owner only disabled the guard, the feed is refused like the position.
+    If the owner only disabled the guard, reads fail for both.
     """
     run(fresh, *TABLE, "INSERT INTO t VALUES (1, 1), (2, 2)", FEED)
     start = value(fresh, "SELECT reader_start('t')::text")
@@ -54,7 +57,7 @@ def test_a_position_continues_like_a_feed(fresh: Connection, change: tuple[str, 
     here = value(fresh, SEEK, position)
     assert value(fresh, SEEK, here) == here
     assert value(fresh, ROWS, value(fresh, NEXT, here)) == [3]
-    # The new position has the same transactions as the old position.
+    # The new position has the same transactions as the old one.
     assert value(fresh, "SELECT a.transactions = b.transactions FROM CAST(%s::text AS feed_position) AS a, "
                   "CAST(%s::text AS feed_position) AS b", position, here) is True  # fmt: skip
 
@@ -76,7 +79,10 @@ def test_a_position_inside_of_a_transaction_needs_its_key(fresh: Connection) -> 
 @pytest.mark.editions
 @pytest.mark.parametrize("rewrite", ["VACUUM FULL t", "ALTER TABLE t ALTER n TYPE bigint"])
 def test_a_position_stays_valid_after_a_rewrite(fresh: Connection, other: Connection, rewrite: str) -> None:
-    """A position stays valid. An older snapshot would see no rows in the new file, so its reads are refused."""
+    """A position stays valid after a rewrite.
+
+    Reads in an older snapshot fail, because it sees no rows in the new file.
+    """
     run(fresh, *TABLE, "INSERT INTO t VALUES (1, 1)")
     start = value(fresh, "SELECT reader_start('t')::text")
     first = value(fresh, NEXT, start)
@@ -109,7 +115,7 @@ CALLS = {
 def test_columns_changed_while_a_read_waits_are_not_mixed_up(
     fresh: Connection, other: Connection, call: str, change: str
 ) -> None:
-    """Rows are returned by column position. A column must not get the values of another column."""
+    """Rows are returned by column position, but a column must never have values of another column."""
     run(fresh, CHANGED, "SELECT feed_create('f', 't'), feed_create('out', 't')",
         "INSERT INTO t (gone, kept) VALUES ('gone', 'kept')", "SELECT feed_take_batch('out', 'w')")  # fmt: skip
     batch = value(fresh, "SELECT quote_literal(reader_next_batch('t', reader_start('t'))::text)")
@@ -137,7 +143,7 @@ def test_tail_continues_at_its_position(fresh: Connection, tail: Tail) -> None:
     assert "--feed cannot be used with --accept-table: for a feed, call feed_seek(name, 'here')" in error
 
 
-# A user's operator class, which compares values as the server's class does.
+# A user-defined operator class that compares values the way the built-in class does.
 CLASS = (
     "CREATE OPERATOR CLASS other_btree FOR TYPE bigint USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, "
     "OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 btint8cmp(bigint, bigint)"
@@ -148,7 +154,7 @@ READ = "SELECT reader_next_batch('t', reader_start('t'))"
 @pytest.mark.editions
 @pytest.mark.parametrize("index", ["(xact other_btree)", "USING brin (xact)", "(xact) WHERE xact >= 0"])
 def test_an_index_that_no_read_uses_is_not_accepted(fresh: Connection, index: str) -> None:
-    """The statement in the HINT of the error creates the missing index."""
+    """The statement in the HINT creates the missing index."""
     run(fresh, CLASS, TABLE[0], f"CREATE INDEX of_others ON t {index}")
     for _ in range(2):
         with pytest.raises(psycopg.errors.UndefinedObject, match="has no index that begins with column") as caught:
@@ -156,7 +162,7 @@ def test_an_index_that_no_read_uses_is_not_accepted(fresh: Connection, index: st
         statement = str(caught.value.diag.message_hint).partition("is needed: ")[2].rstrip(".")
         assert "CREATE INDEX" in str(value(fresh, "SELECT string_agg(s, '; ') FROM feed_prepare('t') AS s"))
         run(fresh, statement, AGAIN, READ)
-        # If the index is dropped later, the HINT of a failing read has the same remedy.
+        # If the index is dropped later, the HINT of the failing read suggests the same statement.
         run(fresh, "DROP INDEX t_xact_idx")
         hint = str(refused(fresh, READ).message_hint)
         assert hint == "CREATE INDEX ON public.t (xact). The owner must then call feed_enable('public.t')."

@@ -1,4 +1,4 @@
-"""Changes of a table. Where a change would be lost for good, there is an error, or the log is repaired."""
+"""Changes of a table: wherever a change would be lost for good, an error is raised or the log is repaired."""
 
 import re
 from typing import Any
@@ -45,11 +45,11 @@ WRITES = (
     "DELETE FROM t WHERE id IN (3, 21)",
     "INSERT INTO t VALUES (3, 'again')",
     "UPDATE t SET id = id + 60 WHERE id BETWEEN 5 AND 7",
-    # No statement trigger gets a row that MERGE moves to another partition, unless MERGE has other actions.
+    # No statement-level trigger sees a row that MERGE moves to another partition, unless MERGE has other actions.
     "MERGE INTO t USING (VALUES (1), (9)) AS v(id) ON t.id = v.id WHEN MATCHED THEN UPDATE SET id = t.id + 100",
     "MERGE INTO t USING (VALUES (1), (50)) AS v(id) ON t.id = v.id WHEN MATCHED THEN DELETE "
     "WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'merged')",
-    # PostgreSQL 18.6 passes the inserted row to statement triggers in place of the updated rows (see
+    # PostgreSQL 18.6 passes the inserted row to statement-level triggers instead of the updated rows (see
     # test_count_groups).
     "MERGE INTO t USING (VALUES (70), (2), (71), (4)) AS v(id) ON t.id = v.id "
     "WHEN MATCHED THEN UPDATE SET id = t.id + 90 WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'new')",
@@ -81,7 +81,7 @@ def test_changes_by_cascades_and_by_other_means_are_logged(fresh: Connection) ->
         fresh, "CREATE TABLE above (id int PRIMARY KEY)", "INSERT INTO above SELECT generate_series(1, 30)",
         f"CREATE TABLE t (id int PRIMARY KEY {references}, note text)",
     )  # fmt: skip
-    copy.follow(fresh)  # pass the marker, after which the whole table is read
+    copy.follow(fresh)  # read past the marker, after which the whole table is read
     for write in (
         "DELETE FROM above WHERE id = 1", "UPDATE above SET id = 40 WHERE id = 2",
         "SET session_replication_role = replica", "DELETE FROM t WHERE id = 4", "RESET session_replication_role",
@@ -99,7 +99,7 @@ def test_changes_by_cascades_and_by_other_means_are_logged(fresh: Connection) ->
 
 
 def test_many_long_keys_are_divided_among_rows_of_the_log(fresh: Connection) -> None:
-    """A statement changes more keys than fit into a row of the log; some keys are stored out of line."""
+    """One statement changes more keys than fit into a row of the log, and some keys are stored out of line."""
     run(fresh, "CREATE TABLE t (note text, gone int, n numeric(9, 2), id text, PRIMARY KEY (id, n))",
         "ALTER TABLE t DROP COLUMN gone", "ALTER TABLE t ALTER id SET STORAGE EXTERNAL", *ENABLE)  # fmt: skip
     copy = Copy(keys=("id", "n"))
@@ -117,7 +117,7 @@ def test_many_long_keys_are_divided_among_rows_of_the_log(fresh: Connection) -> 
 
 
 OF_DELETE = "zz_inorder_changes_delete"
-# Statements after which rows may have changed without a trigger.
+# Statements after which rows may have changed without firing a trigger.
 UNSEEN = {
     "a partition that was made later": (
         "CREATE TABLE more PARTITION OF t FOR VALUES FROM (200) TO (300)", "INSERT INTO more VALUES (200, 'direct')"),
@@ -170,7 +170,7 @@ HARMLESS = (
 def test_changes_that_no_trigger_sees_are_noticed(fresh: Connection, statements: tuple[str, ...]) -> None:
     copy = followed(fresh, *PARTS)
     run(fresh, *statements)
-    # A read fails whether or not the log has new rows.
+    # The read fails whether or not the log has new rows.
     assert state(fresh, READ) == GROUND
     if "PRIMARY KEY" in statements[-1]:
         assert state(fresh, "SELECT changes_resync('t')") == GROUND
@@ -192,9 +192,9 @@ def test_statements_that_change_no_row_cause_no_error(fresh: Connection) -> None
 
 
 def test_rows_of_a_subscription_are_an_error(fresh: Connection) -> None:
-    """The apply worker fires no statement triggers.
+    """The apply worker fires no statement-level triggers, so changes of a subscription are missing from the log.
 
-    There is no publisher, so the test writes into the catalog itself.
+    The test has no publisher. It inserts a row into the catalog instead.
     """
     copy = followed(fresh, *PARTS)
     run(fresh, "SET client_min_messages = error",
@@ -212,9 +212,9 @@ def test_rows_of_a_subscription_are_an_error(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("other", ["other", "other, id"])
 def test_reads_fail_while_the_table_has_another_key(fresh: Connection, other: str) -> None:
-    """The log keeps the columns of the key that the table had when the feed was created.
+    """Reads fail while the table has a different key.
 
-    While the table has another key, reads fail.
+    The log retains the key columns that the table had when the feed was created.
     """
     run(fresh, "CREATE TABLE t (id int, other int NOT NULL, note text, CONSTRAINT k PRIMARY KEY (id, other))",
         "INSERT INTO t SELECT n, n + 100, 'first' FROM generate_series(1, 20) AS n", *ENABLE)  # fmt: skip
@@ -256,7 +256,7 @@ def test_a_trigger_of_another_role_does_not_prevent_a_repair_of_the_log(fresh: C
 def test_a_log_continues_after_a_key_column_is_renamed(
     fresh: Connection, tables: tuple[str, ...], edition_name: str
 ) -> None:
-    """Writers continue in the C extension. In the SQL edition they get an error until changes_enable() is called."""
+    """Writers continue in the C extension. In the SQL edition they fail until changes_enable() is called."""
     change, enable = "UPDATE t SET note = 'renamed' WHERE key = 1", "SELECT changes_enable('t')"
     copy = followed(fresh, *tables)
     fresh.execute("ALTER TABLE t RENAME id TO key")
@@ -287,7 +287,10 @@ def test_changes_that_were_rolled_back_cause_no_error(fresh: Connection) -> None
 
 
 def test_triggers_disabled_in_the_transaction_that_created_them_lose_no_change(fresh: Connection) -> None:
-    """The log lacks the changes of this transaction, but has a marker, after which the whole table is read."""
+    """The log lacks the changes of this transaction.
+
+    It has a marker instead, and the reader then reads the whole table.
+    """
     copy = followed(fresh)
     run(fresh, "BEGIN", "SELECT changes_resync('t')", "ALTER TABLE t DISABLE TRIGGER ALL", "DELETE FROM t WHERE id = 1",
         *(f"ALTER TABLE t ENABLE ALWAYS TRIGGER zz_inorder_changes_{event}"
@@ -329,7 +332,7 @@ def test_a_read_fails_if_row_security_hides_rows(fresh: Connection) -> None:
         for query in (
             read.replace("(feed_take_batch('copy', 'w', owner => 'postgres')).number", "null"),
             read,
-        ):  # the read fails even without new changes
+        ):  # the read fails even if there are no new changes
             assert state(fresh, query) == GROUND
         run(fresh, "RESET ROLE", "REVOKE SELECT ON t FROM changes_reader", "SET ROLE changes_reader")
         assert state(fresh, read) == "42501"
@@ -343,7 +346,7 @@ SEE = (
 
 
 def test_the_owner_of_the_schema_cannot_replace_the_log(fresh: Connection, edition_name: str) -> None:
-    """The other table, which has the name of the log, gets no row, and its trigger is never run."""
+    """The other table with the name of the log receives no rows, and its trigger is never run."""
     with roles(fresh, "changes_keeper", "changes_owner"):
         run(fresh, *SEE, "CREATE SCHEMA kept AUTHORIZATION changes_keeper",
             "GRANT USAGE, CREATE ON SCHEMA kept TO changes_owner", "GRANT CREATE ON SCHEMA public TO changes_keeper",
@@ -360,7 +363,10 @@ def test_the_owner_of_the_schema_cannot_replace_the_log(fresh: Connection, editi
 
 
 def test_a_trigger_on_another_table_cannot_write_into_a_log(fresh: Connection, edition_name: str) -> None:
-    """Any role may create such a trigger on its own tables, and on tables of the same owner on which it has TRIGGER."""
+    """Any role may create such a trigger on its own tables.
+
+    With the TRIGGER privilege, it may also create one on other tables of the log's owner.
+    """
     function = "public.changes_trigger" if edition_name == "c" else "public.t_changes"
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, "SELECT changes_enable('t')", "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
@@ -383,7 +389,7 @@ def test_a_trigger_on_another_table_cannot_write_into_a_log(fresh: Connection, e
 
 @pytest.mark.parametrize("road", ["table", "column", "view", "view of a view", "partition"])
 def test_each_role_that_may_write_into_the_table_writes_the_log(fresh: Connection, road: str) -> None:
-    """The log gets the changes of a role that has no privilege on the log, in whichever way the role may write."""
+    """The log records changes made by a role without privileges on the log, whichever privilege lets the role write."""
     target = {"view": "v", "view of a view": "w", "partition": "low"}.get(road, "t")
     grant = "INSERT (id), UPDATE (note), SELECT (id), DELETE" if road == "column" else "INSERT, UPDATE, DELETE, SELECT"
     with roles(fresh, "writer_of_t"):
@@ -402,9 +408,9 @@ TAKE = "SELECT number FROM feed_take_batch('copy', 'w')"
 
 
 def test_a_role_without_privileges_cannot_write_into_a_log(fresh: Connection, edition_name: str) -> None:
-    """A view of the table gives a stranger no right on the log.
+    """A view on the table gives another role no privileges on the log.
 
-    In the SQL edition a writer can log any key, but no marker.
+    In the SQL edition, a writer can log any key but no marker.
     """
     write = "INSERT INTO t_changes (id, op) VALUES ({}, 'U')"
     with roles(fresh, "stranger", "writer_of_t"):
@@ -433,7 +439,7 @@ def test_a_role_without_privileges_cannot_write_into_a_log(fresh: Connection, ed
 def test_writers_of_a_partition_whose_detachment_is_pending_continue(
     fresh: Connection, other: Connection, written: str
 ) -> None:
-    """The server no longer lists the table as its ancestor, but otherwise treats it as a partition.
+    """The server no longer lists the table as an ancestor, but otherwise still treats the partition as one.
 
     Writers continue.
     """
@@ -476,14 +482,14 @@ def test_a_foreign_partition_or_one_of_another_owner_is_refused_in_a_log(fresh: 
         assert state(fresh, "INSERT INTO t VALUES (3)") == GROUND
 
 
-# A range above all keys of the tests.
+# A range above all keys used in the tests.
 HIGH_PARTS = (
     "CREATE TABLE high PARTITION OF t_changes FOR VALUES FROM ('ff000000-0000-0000-0000-000000000000') TO (MAXVALUE) "
     "PARTITION BY RANGE (change)",
     "CREATE TABLE high_1 PARTITION OF high FOR VALUES FROM (MINVALUE) TO ('ff100000-0000-0000-0000-000000000000')",
 )
-# Statements of another session after which the role {r} owns a partition of the log, at any depth; and a statement that
-# reverts this.
+# The first statement makes the role {r} the owner of a partition of the log, at any depth. The second statement reverts
+# this.
 GIVEN_AWAY = {
     "partition": ("ALTER TABLE l OWNER TO {r}", "ALTER TABLE l OWNER TO postgres"),
     "partition below": ("ALTER TABLE high_1 OWNER TO {r}", "ALTER TABLE high_1 OWNER TO postgres"),
@@ -498,7 +504,7 @@ GIVEN_AWAY = {
 def test_partitions_of_a_log_are_examined_again_only_when_they_change(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
-    """Examining a thousand partitions would take most of the time of a statement."""
+    """A statement would spend most of its time on checking a thousand partitions."""
     if edition_name == "sql":
         pytest.skip("the SQL edition writes the rows of a log with INSERT statements")
     looks: list[str | None] = []
@@ -526,7 +532,7 @@ def test_partitions_of_a_log_are_examined_again_only_when_they_change(
 def test_no_partition_key_of_another_owner_is_evaluated_by_a_writer(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
-    """The server evaluates constants in the key of a partitioned table when the server loads the table's partitions."""
+    """The server evaluates constants in a partition key when it loads the partitions of the table."""
     if edition_name == "sql":
         pytest.skip("the SQL edition writes the rows of a log with INSERT statements")
     looks: list[str | None] = []
@@ -543,7 +549,7 @@ def test_no_partition_key_of_another_owner_is_evaluated_by_a_writer(
 
 
 def test_a_log_of_a_log_is_refused(fresh: Connection) -> None:
-    """The trigger writes into the log without a statement on the log: a log of the log would miss these rows."""
+    """The trigger writes without executing a statement on the log, so a log of the log would miss these rows."""
     run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "SELECT changes_enable('t_changes')")
     assert state(fresh, "SELECT changes_enable('t')") == GROUND
     run(fresh, "SELECT changes_disable('t_changes')", "SELECT changes_enable('t')")
@@ -551,7 +557,7 @@ def test_a_log_of_a_log_is_refused(fresh: Connection) -> None:
 
 
 def test_a_generated_key_of_a_partitioned_table_is_refused(fresh: Connection) -> None:
-    """Transition tables have the rows as they were before the partition computed the generated column."""
+    """Transition tables contain the rows before the partition computed the generated column."""
     generated = "g int GENERATED ALWAYS AS (a + 1) STORED, PRIMARY KEY (g, a)"
     run(fresh, f"CREATE TABLE t (a int, {generated}) PARTITION BY RANGE (a)", f"CREATE TABLE u (a int, {generated})")
     assert state(fresh, "SELECT changes_enable('t')") == GROUND
@@ -572,7 +578,7 @@ def test_only_a_permanent_table_can_be_a_log(
 ) -> None:
     """The trigger would write into any relation as if it were a permanent table.
 
-    A temporary table may be in the buffers of another session; a view or a foreign table has no storage.
+    A temporary table may be in the buffers of another session, and views and foreign tables have no storage.
     """
     if edition_name == "sql":
         pytest.skip("the SQL edition has a trigger function for each log")
@@ -593,7 +599,7 @@ def test_only_a_permanent_table_can_be_a_log(
 
 
 def test_writers_continue_if_the_log_has_no_guard(fresh: Connection) -> None:
-    """Without a guard the log is not readable. Once it has a guard again, the whole table is read."""
+    """A log without a guard is not readable. Once it has a guard again, the whole table is read."""
     copy = followed(fresh)
     run(
         fresh,
@@ -609,9 +615,9 @@ def test_writers_continue_if_the_log_has_no_guard(fresh: Connection) -> None:
 
 
 def test_the_owner_of_a_table_drops_no_function_of_another_role(fresh: Connection, edition_name: str) -> None:
-    """A trigger of Mallory's table names the log of another owner.
+    """A trigger on Mallory's table names the log of another owner.
 
-    When a superuser disables the log of Mallory's table, the other log is not affected.
+    That log is not affected when a superuser disables the log of Mallory's table.
     """
     with roles(fresh, "changes_owner", "mallory_of_logs"):
         run(fresh, "CREATE SCHEMA kept AUTHORIZATION changes_owner", "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs",
@@ -633,9 +639,9 @@ def number_of(connection: Connection, table: str) -> object:
 def test_the_trigger_function_does_not_write_into_a_log_of_another_role(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
-    """Everybody may use the trigger function, with any table as its argument.
+    """Anyone may use the trigger function, with any table as its argument.
 
-    Such a table gets no row, and is not even locked.
+    If another role owns that table, the function does not write into it and does not even lock it.
     """
     if edition_name == "sql":
         pytest.skip("the SQL edition has a trigger function for each log")
@@ -659,7 +665,7 @@ def test_the_trigger_function_does_not_write_into_a_log_of_another_role(
 def test_the_trigger_function_writes_nothing_into_a_dropped_column(
     fresh: Connection, edition_name: str, key: str, dropped: str
 ) -> None:
-    """The type of a dropped column is 0, and so is the array type of int[], which does not exist.
+    """A dropped column has type 0. So does the array type of int[], because it does not exist.
 
     The dropped column keeps the length of its former values.
     """
@@ -682,7 +688,7 @@ def test_the_trigger_function_writes_nothing_into_a_dropped_column(
 def test_the_trigger_privilege_does_not_suffice_to_create_a_log(
     fresh: Connection, edition_name: str, is_log: bool
 ) -> None:
-    """A role with TRIGGER on two tables of an owner must not insert rows into the table on which it lacks INSERT."""
+    """With TRIGGER on two tables of an owner, a role cannot insert into the one on which it lacks INSERT."""
     if edition_name == "sql":
         pytest.skip("the SQL edition has a trigger function for each log")
     log = 'CREATE TABLE l (change uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), id int[], op "char" NOT NULL)'
@@ -730,7 +736,7 @@ def test_a_table_that_runs_code_of_another_role_is_not_accepted_as_a_log(
 ) -> None:
     """A role that once had TRIGGER on the log could have planted code there.
 
-    Each writer of the logged table would run it.
+    Each writer of the logged table would run that code.
     """
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, "SELECT changes_enable('t')", "SELECT changes_disable('t')",
@@ -749,7 +755,7 @@ def test_a_table_that_runs_code_of_another_role_is_not_accepted_as_a_log(
 def test_a_partition_of_a_log_runs_no_code_of_another_role(
     fresh: Connection, edition_name: str, kind: str, other_columns: bool
 ) -> None:
-    """Default privileges may give another role TRIGGER on a partition that is created later."""
+    """Default privileges may give another role TRIGGER on a partition created later."""
     if edition_name == "sql":
         pytest.skip("INSERT statements of the role write the log in the SQL edition, and fire its triggers")
     partition = 't_changes_1 (change uuid NOT NULL, id int[], op "char" NOT NULL)'
@@ -771,7 +777,7 @@ def test_a_partition_of_a_log_runs_no_code_of_another_role(
 def test_writers_of_partitions_get_a_hint_if_the_log_was_dropped(
     fresh: Connection, edition_name: str, change: str
 ) -> None:
-    """The C extension finds a log by its OID, so it misses only a dropped log.
+    """The C extension finds a log by its OID, so only a dropped log is missing.
 
     The SQL edition finds a log by its name.
     """
@@ -788,7 +794,7 @@ def test_writers_of_partitions_get_a_hint_if_the_log_was_dropped(
 
 
 def test_writers_continue_without_the_extension(fresh: Connection, edition_name: str) -> None:
-    """DROP EXTENSION drops the triggers, too, including the trigger for rows that move to another partition."""
+    """DROP EXTENSION also drops the triggers, including the one for rows that move to another partition."""
     if edition_name == "sql":
         pytest.skip("the SQL edition has a trigger function for each log")
     prepare(fresh, *PARTS)
@@ -808,7 +814,7 @@ ODD_LOGS = (
 
 @pytest.mark.parametrize("odd", ODD_LOGS)
 def test_objects_of_the_owner_on_a_log_run_as_the_writer(fresh: Connection, odd: str, edition_name: str) -> None:
-    """Objects that the owner has added to the log take effect, and run as the role that writes."""
+    """Objects that the owner added to the log take effect, and run as the role that writes."""
     if "ROW LEVEL" in odd and edition_name == "sql":
         odd += "; CREATE POLICY p ON t_changes FOR INSERT WITH CHECK (true)"
     with roles(fresh, "writer_of_t"):
@@ -836,7 +842,7 @@ def test_objects_of_the_owner_on_a_log_run_as_the_writer(fresh: Connection, odd:
 
 @pytest.mark.parametrize("made", ["trigger", "rule"])
 def test_a_table_with_code_of_a_former_role_is_not_accepted_as_a_log(fresh: Connection, made: str) -> None:
-    """The role once had TRIGGER on the log, or owned the log. The role's trigger or rule would run as each writer."""
+    """The role once had TRIGGER on the log, or owned it. Its trigger or rule would run as each writer."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, PLAIN, f"CREATE TABLE {LOG_OF_T}", "GRANT CREATE ON SCHEMA public TO mallory_of_logs",
             "GRANT TRIGGER ON t_changes TO mallory_of_logs", "CREATE TABLE seen (role name)")  # fmt: skip
@@ -853,9 +859,9 @@ def test_a_table_with_code_of_a_former_role_is_not_accepted_as_a_log(fresh: Conn
 
 
 def test_logs_that_swap_their_names_do_not_mix_their_rows(fresh: Connection, edition_name: str) -> None:
-    """The C extension identifies logs by OID: no row is lost, or written into the other log.
+    """The C extension identifies logs by OID, so it loses no rows and writes no rows into the wrong log.
 
-    The SQL edition refuses writes.
+    The SQL edition rejects writes.
     """
     copy = followed(fresh)
     swap = ("ALTER TABLE t_changes RENAME TO x", "ALTER TABLE u_changes RENAME TO t_changes",
@@ -873,7 +879,7 @@ MALLORY = "'mallory_of_logs'"
 
 
 def test_a_key_of_a_type_created_by_the_owner_is_refused(fresh: Connection) -> None:
-    """A role that reads the changes would otherwise run casts and comparisons that the owner has defined."""
+    """Otherwise, a role that reads the changes would run casts and comparison functions defined by the owner."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, "CREATE SCHEMA hers AUTHORIZATION mallory_of_logs", "SET ROLE mallory_of_logs",
             "CREATE TABLE hers.t (id int PRIMARY KEY)", "SELECT changes_enable('hers.t')",
@@ -899,7 +905,7 @@ def test_a_key_of_a_type_created_by_the_owner_is_refused(fresh: Connection) -> N
 
 
 def test_default_privileges_give_no_role_rights_on_the_log(fresh: Connection) -> None:
-    """A role with TRIGGER on the log could add a trigger, which would run as each writer of the table."""
+    """A role with TRIGGER on the log could add a trigger that runs as each writer of the table."""
     with roles(fresh, "mallory_of_logs"):
         run(fresh, "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO mallory_of_logs", PLAIN,
             "SELECT changes_enable('t')", "SET ROLE mallory_of_logs",
@@ -909,7 +915,7 @@ def test_default_privileges_give_no_role_rights_on_the_log(fresh: Connection) ->
 
 
 def test_tables_whose_truncated_log_names_are_equal_do_not_share_a_log(fresh: Connection) -> None:
-    """The names of both logs would be the same after they are cut to 63 bytes. The tables do not share a log."""
+    """The two log names are equal once truncated to 63 bytes."""
     names = [f'"%\'{"é" * 30}{last}"' for last in "ab"]
     enable = "SELECT changes_enable($${}$$)"
     run(fresh, *(f"CREATE TABLE {name} (id int PRIMARY KEY)" for name in names), enable.format(names[0]))
@@ -922,7 +928,7 @@ def test_a_function_created_meanwhile_by_another_role_is_not_used(
 ) -> None:
     """The function would run as each writer.
 
-    After OR REPLACE by a superuser it still belongs to its owner, who may change it.
+    CREATE OR REPLACE by a superuser would not change its owner, who could then change the function.
     """
     if edition_name == "c":
         pytest.skip("the C extension creates no function for a log")
@@ -944,9 +950,9 @@ def test_a_table_of_another_role_does_not_replace_a_dropped_log(fresh: Connectio
 
 
 def test_a_log_must_have_the_owner_of_its_table(fresh: Connection, edition_name: str) -> None:
-    """The C extension requires that the log has the owner of the table.
+    """The C extension requires the log to have the same owner as the table.
 
-    The SQL edition refuses readers only: nothing runs as the owner.
+    The SQL edition only rejects reads, because it runs nothing as the owner.
     """
     with roles(fresh, "mallory_of_logs"):
         prepare(fresh)
@@ -978,7 +984,7 @@ FUNCTION_OF_T = (
 def test_objects_of_another_role_with_names_of_the_log_are_not_used(
     fresh: Connection, planted: str, edition_name: str
 ) -> None:
-    """Triggers of the planted table, or the planted function, would run as each writer.
+    """Triggers on the planted table, or the planted function, would run as each writer.
 
     The C extension does not use the function.
     """
@@ -1001,9 +1007,10 @@ EQUAL = {
 
 @pytest.mark.parametrize("type", EQUAL)
 def test_equal_keys_that_are_written_differently_are_merged(fresh: Connection, type: str) -> None:
-    """A sink may or may not treat such keys as equal. The batch has a delete of the former key, then the row once.
+    """Keys that are equal but written differently get a delete of the former key, then a single row.
 
-    A sink that keeps the highest version of a key also keeps the row if it treats the keys as equal.
+    A sink may or may not treat such keys as equal. If it does, and keeps the highest version of each key, it keeps the
+    row.
     """
     if "COLLATE" in type and state(fresh, CASELESS):
         pytest.skip("this server has no ICU")
@@ -1012,7 +1019,7 @@ def test_equal_keys_that_are_written_differently_are_merged(fresh: Connection, t
     for before, after in (
         ([f"UPDATE t SET id = '{present}'"], []),
         (["DELETE FROM t", f"INSERT INTO t VALUES ('{present}')"], []),
-        (["UPDATE t SET note = 'b'"], [f"UPDATE t SET id = '{present}'"]),  # the batch is taken before
+        (["UPDATE t SET note = 'b'"], [f"UPDATE t SET id = '{present}'"]),  # the batch is taken before these
     ):
         run(fresh, f"UPDATE t SET id = '{former}'")
         Copy().follow(fresh)
@@ -1042,7 +1049,7 @@ def test_equal_keys_that_are_written_differently_are_merged_with_max_rows(fresh:
     assert copy.rows.keys() == {("1.00",), ("2.000",)}
 
 
-# Columns with names that the query for changes uses itself, and key values that are equal, or sort last.
+# Columns whose names the query for changes uses itself, and key values that are equal or sort last.
 NAMED = (
     'CREATE TABLE t (gone int, "c 1" text, c1 numeric, t1 float8, e1 int, is_there int[], is_same jsonb, op text, '
     'version int, b int, e int, k int, m int, x int, PRIMARY KEY (t1, "c 1", c1))',
@@ -1087,7 +1094,7 @@ def test_later_batches_read_no_more_pages_than_the_first(fresh: Connection) -> N
 
 @pytest.mark.parametrize("locked", ["ONLY t", "low"])
 def test_a_read_waits_for_a_session_that_changes_the_table(fresh: Connection, other: Connection, locked: str) -> None:
-    """A read waits for the lock of the table even if the log has no new rows.
+    """A read waits for the table lock even if the log has no new rows.
 
     Otherwise the read would check the table as it was before the change.
     """
@@ -1112,7 +1119,7 @@ def test_a_table_dropped_during_a_wait_for_its_lock_is_reported_as_missing(
 
 
 def test_a_reader_that_waited_reads_the_rows_committed_meanwhile(fresh: Connection, other: Connection) -> None:
-    """The snapshot with which the call began to wait must not be used.
+    """The call must not use the snapshot that it had when it began to wait.
 
     The newer rows would be lost with the batch.
     """
@@ -1136,9 +1143,9 @@ REWRITES = (
 def test_a_snapshot_from_before_a_rewrite_of_the_table_is_refused(
     fresh: Connection, other: Connection, rewrite: str
 ) -> None:
-    """The snapshot does not fit the present columns, or sees no rows in the new file.
+    """The older snapshot does not match the current columns, or sees no rows in the new file.
 
-    In the latter case all rows would be deleted from the copy.
+    With no rows visible, every row would be deleted from the copy.
     """
     copy = followed(fresh)
     run(fresh, "UPDATE t SET note = 'x' WHERE id < 5")
@@ -1153,9 +1160,9 @@ def test_a_snapshot_from_before_a_rewrite_of_the_table_is_refused(
 
 
 def test_a_reader_cannot_continue_with_an_older_snapshot(fresh: Connection, other: Connection) -> None:
-    """The first batch had a newer row.
+    """The first batch contained a newer row.
 
-    The next batch would overwrite this row with an older version, and the newer change is not read again.
+    The next batch would overwrite this row with an older version, and the newer change would never be read again.
     """
     copy = followed(fresh)
     run(fresh, "BEGIN", *(f"UPDATE t SET note = 'x' WHERE id = {id}" for id in (1, 2)), "COMMIT")
@@ -1170,7 +1177,7 @@ def test_a_reader_cannot_continue_with_an_older_snapshot(fresh: Connection, othe
 
 
 def test_a_row_that_commits_after_a_truncate_stays_in_the_copy(fresh: Connection, other: Connection) -> None:
-    """A transaction with a lower ID inserts a row after TRUNCATE. The row is read before the marker of the TRUNCATE."""
+    """A transaction with a lower ID inserts a row after TRUNCATE. The row is read before the TRUNCATE marker."""
     copy = followed(fresh)
     run(other, "BEGIN", "SELECT pg_current_xact_id()")
     run(fresh, "TRUNCATE t")

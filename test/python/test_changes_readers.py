@@ -1,4 +1,4 @@
-"""Changes read by positions that the reader keeps, also on a standby, and after partitions of the log are dropped."""
+"""Changes read with positions of the reader, including on a standby and after partitions of the log are dropped."""
 
 import threading
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def test_a_reader_can_keep_the_position_of_a_copy_itself(fresh: Connection, max_
 
 
 def test_a_snapshot_older_than_the_rows_that_were_read_is_refused(cluster: Cluster, fresh: Connection) -> None:
-    """Reading the remaining rows of a batch in an older snapshot would overwrite newer rows for good."""
+    """Reading the remaining rows of a batch in an older snapshot would permanently overwrite newer rows."""
     prepare(fresh)
     copy, dsn = KeptCopy(), f"{cluster.dsn} dbname={fresh.info.dbname}"
     copy.follow(fresh)
@@ -58,7 +58,7 @@ def test_a_snapshot_older_than_the_rows_that_were_read_is_refused(cluster: Clust
         run(older, SNAPSHOT, "SELECT 1")
         run(late, "UPDATE t SET note = 'z'", "COMMIT")
         run(fresh, SNAPSHOT)
-        assert copy.step(fresh, 41)  # the rows of the late transaction, which come first, and one more
+        assert copy.step(fresh, 41)  # the rows of the late transaction, which come first, plus one row
         run(fresh, "COMMIT")
         with pytest.raises(Exception, match="this position is newer than the snapshot of this transaction"):
             copy.step(older)
@@ -76,7 +76,7 @@ def pair(server: Installation, edition_name: str) -> Iterator[tuple[Cluster, Sta
 
 
 def test_a_copy_of_a_standby_equals_its_table(pair: tuple[Cluster, Standby], edition_name: str) -> None:
-    """After each batch the copy equals the table on the standby, while the primary is written to."""
+    """While the primary is written to, the copy equals the table on the standby after each batch."""
 
     def write(ended: threading.Event) -> None:
         with connect(pair[0].dsn) as connection:
@@ -105,7 +105,7 @@ def test_a_copy_of_a_standby_equals_its_table(pair: tuple[Cluster, Standby], edi
 
 
 def test_a_copy_continues_after_partitions_of_the_log_are_dropped(fresh: Connection) -> None:
-    """A feed needs no partition that it has passed. Writers fail without a partition for new rows."""
+    """A feed needs none of the partitions that it has passed. Writers fail if no partition accepts new rows."""
     run(fresh, *PARTITIONED)
     bound = int(value(fresh, "SELECT pg_current_xact_id()::text"))
     floor = (

@@ -1,4 +1,4 @@
-"""inorder tail --changes: a copy made from its output equals the table, even if the tool is killed."""
+"""inorder tail --changes: a copy built from its output equals the table, even if the tool is killed."""
 
 import csv
 import io
@@ -34,8 +34,8 @@ pytestmark = pytest.mark.server
 CHANGES = ("t", "--changes", "--position", "p")
 POLL = ("--follow", "--interval", "20ms")
 KILLS = 20 if LONG_RUN else 4
-ROWS = 30_000  # number of rows in one batch
-BEGUN = 1_000_000  # number of bytes after which the run stops within the batch
+ROWS = 30_000  # rows in one batch
+BEGUN = 1_000_000  # bytes of output after which the run is stopped within the batch
 STEPS = (
     "INSERT INTO t VALUES (21, 'new')", "UPDATE t SET note = 'second' WHERE id <= 10", "DELETE FROM t WHERE id = 3",
     "UPDATE t SET id = id + 60 WHERE id BETWEEN 5 AND 7", "TRUNCATE t; INSERT INTO t VALUES (1, 'after')",
@@ -85,7 +85,7 @@ def test_the_copy_equals_the_table_after_each_batch(tail: Tail, fresh: Connectio
     copies = {"json": Copy(), "csv": Copy()}
     for number, step in enumerate(("", *STEPS)):
         run(fresh, *step.split("; "))
-        # The output as CSV is read less often, so one batch has the changes of several steps.
+        # The CSV output is read less often, so one batch contains the changes of several steps.
         for form, read in (("json", of_json), ("csv", of_csv))[: 2 if LONG_RUN or number in (0, 2, 5, 7) else 1]:
             rows = read(tail("t", "--changes", "--position", form, "--format", form))
             assert (rows[0][0] == "resync") == (number in (0, 5, 7))
@@ -96,7 +96,7 @@ def test_the_copy_equals_the_table_after_each_batch(tail: Tail, fresh: Connectio
 
 @pytest.mark.editions
 def test_batches_of_few_rows_are_all_delivered(tail: Tail, fresh: Connection) -> None:
-    """Where a key changed more than once, a batch has fewer rows than the log. More batches may follow such a batch."""
+    """If a key changed more than once, a batch has fewer rows than the log. More batches may follow such a batch."""
     assert copied(of_json(tail(*CHANGES))).rows == Copy().table_now(fresh)
     for note in range(9):
         run(fresh, f"UPDATE t SET note = '{note}' WHERE id < 4")
@@ -118,7 +118,7 @@ def test_arrow_and_parquet_have_the_same_columns(tail: Tail, fresh: Connection) 
         if LONG_RUN or number % 3 == 0:
             tail(*files, "--batch-rows", "5")
     rows = parquet.read_table(tail.folder / "files").to_pylist()
-    # The version, not the name of the file, gives the order.
+    # Rows are ordered by version, not by file name.
     rows.sort(key=lambda row: (row["version"], ("resync", "delete", "upsert").index(row["op"])))
     assert copied([change(row) for row in rows]).rows == Copy().table_now(fresh)
     streamed = pa.ipc.open_stream(tail.written(*CHANGES, "--format", "arrow")).read_all()
@@ -126,7 +126,7 @@ def test_arrow_and_parquet_have_the_same_columns(tail: Tail, fresh: Connection) 
     assert copied([change(row) for row in streamed.to_pylist()]).rows == Copy().table_now(fresh)
 
 
-# Equal keys that are written differently: type, former key, present key.
+# Equal keys that are written differently: type, old key, new key.
 EQUAL = (("numeric", "1.0", "1.00"), ("float8", "0", "-0"), ("interval", "1 day", "24:00"), ("bpchar", "a", "a "))
 SWAPS = "UPDATE t SET id = '{1}'", "UPDATE t SET id = '{0}', note = 'x'", "UPDATE t SET id = '{1}', note = 'y'"
 
@@ -136,7 +136,7 @@ SWAPS = "UPDATE t SET id = '{1}'", "UPDATE t SET id = '{0}', note = 'x'", "UPDAT
 def test_the_documented_copy_merges_equal_keys_that_are_written_differently(
     fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
-    """The command of docs/changes.md, with another type of the key."""
+    """The command shown in docs/changes.md also works for other key types."""
     kind, *keys = equal
     program = text("docs/changes.md").partition("<<'EOF'\n")[2].partition("EOF\n")[0]
     (tmp_path / "apply.sql").write_text(program.replace("customers_copy", "t_copy").replace("::int", f"::{kind}"))
@@ -153,7 +153,7 @@ def test_the_documented_copy_merges_equal_keys_that_are_written_differently(
 def test_a_lake_merges_equal_keys_that_are_written_differently(
     fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
-    """The view of docs/lake.md, and a view that compares only versions, as dlt and ClickHouse do."""
+    """The test uses the view of docs/lake.md, and a view that compares only versions, as dlt and ClickHouse do."""
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("adbc_driver_postgresql")
     kind, *keys = equal
@@ -175,9 +175,9 @@ def test_a_lake_merges_equal_keys_that_are_written_differently(
 
 @pytest.mark.editions
 def test_columns_with_names_that_the_output_uses_are_kept_apart(tail: Tail, fresh: Connection) -> None:
-    """A column of the table may have the name of a column that the output adds.
+    """A column of the table may have the same name as a column that the output adds.
 
-    A value that is written as text needs a list of the columns.
+    Values converted to text require a column list.
     """
     run(fresh, "CREATE TYPE mood AS ENUM ('good', 'bad')", "CREATE TABLE u (op int PRIMARY KEY, version mood, op_ int)",
         "INSERT INTO u VALUES (1, 'bad', 7)", "SELECT changes_enable('u')")  # fmt: skip
@@ -249,9 +249,9 @@ def test_a_copy_is_complete_after_kills(
 
 
 def test_a_partly_written_batch_is_written_again_as_a_whole(tail: Tail, fresh: Connection) -> None:
-    """The rows differ when the batch is read again.
+    """The batch has different rows when it is read again.
 
-    The former rows are cut off the file, and the next run continues it.
+    The rows written earlier are truncated, and the next run continues the file.
     """
     run(fresh, f"INSERT INTO t SELECT n, repeat('x', 40) FROM generate_series(100, {ROWS}) AS n")
     out = tail.folder / "out"
@@ -261,7 +261,7 @@ def test_a_partly_written_batch_is_written_again_as_a_whole(tail: Tail, fresh: C
         run(fresh, "UPDATE t SET note = 'after' WHERE id < 10")
         running.send_signal(signal.SIGCONT)
         wait_for(running.is_stopped)
-        assert out.stat().st_size < 1.5 * BEGUN  # the rows were written twice; the first copies were cut off
+        assert out.stat().st_size < 1.5 * BEGUN  # the rows were written twice, and the first copies were truncated
         running.kill()
         running.wait(PATIENCE)
     tail.appended(*CHANGES)
@@ -286,7 +286,7 @@ def test_the_saved_beginning_of_a_batch_is_replaced_when_the_batch_is_read_again
 
 
 def test_the_view_of_the_documented_lake_equals_the_table(tail: Tail, fresh: Connection) -> None:
-    """The view of docs/lake.md, whose table has the same key as the table of the test."""
+    """The table of the test has the same key as the one in docs/lake.md, which has this view."""
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("adbc_driver_postgresql")
     (view,) = (block.text for block in blocks("docs/lake.md") if block.text.startswith("CREATE VIEW"))
@@ -303,7 +303,7 @@ def test_the_view_of_the_documented_lake_equals_the_table(tail: Tail, fresh: Con
 def test_clickhouse_merges_equal_keys_that_are_written_differently(
     fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
-    """The table and the query of docs/lake.md, in ClickHouse, which runs within this process."""
+    """The table and the query are those of docs/lake.md. ClickHouse runs inside the test process."""
     chdb = pytest.importorskip("chdb", reason="pip install chdb, 0.5 GB, runs this")
     pytest.importorskip("adbc_driver_postgresql")
     kind, *keys = equal

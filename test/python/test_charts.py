@@ -1,4 +1,4 @@
-"""Line charts: the places of lines and labels, names that look like markup, and the colours of the page."""
+"""Line charts: coordinates of lines and labels, names that look like markup, and the colours of the page."""
 
 import re
 from collections.abc import Callable

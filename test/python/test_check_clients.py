@@ -1,4 +1,4 @@
-"""The readers of docs/clients/check, and their tests, in each language: inorder lab check must find lost rows."""
+"""inorder lab check detects lost rows with the readers of docs/clients/check in every language, and in their tests."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from ports import free_port
 from tool import inorder
 
 EXAMPLES = ROOT / "docs" / "clients" / "check"
-BUILT = ROOT / "build" / "clients" / "check"  # built by script/clients
+BUILT = ROOT / "build" / "clients" / "check"  # created by script/clients
 JAVA = f"{BUILT / 'java'}:{BUILT.parent / 'java' / 'postgresql.jar'}"
 READERS: dict[str, list[str | Path]] = {
     "python": [sys.executable, EXAMPLES / "reader.py"],
@@ -41,7 +41,7 @@ def require_built(language: str) -> None:
 
 @pytest.fixture
 def on_tcp(server: Installation, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A connection string for TCP: the driver of Java does not support Unix sockets."""
+    """Yield a TCP connection string, because the Java driver does not support Unix sockets."""
     require_built("java")
     port = str(free_port())
     monkeypatch.setattr(cluster_module, "PORT", port)
@@ -73,7 +73,7 @@ def test_check_finds_that_a_reader_in_java_loses_rows(server: Installation, tmp_
 
 
 def fails(command: Sequence[str | Path], folder: Path, server: Installation) -> None:
-    """Run the test of the reader. The test must fail, and print the verdict."""
+    """Run the reader's test, and check that it fails and prints the verdict."""
     tool = Path(sys.executable).parent
     environment = os.environ | {"PATH": f"{tool}:{os.environ['PATH']}", "PG_CONFIG": str(server.bindir / "pg_config")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

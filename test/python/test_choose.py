@@ -1,4 +1,4 @@
-"""The choice of a key: its rules, its command, and, on a server, the properties that it promises for a key."""
+"""The choice of a key: its rules, its command and, on a server, the properties that it promises for a key."""
 
 import json
 import re
@@ -38,7 +38,7 @@ READ = st.sampled_from((NONE, FEED))  # polling and hiding exclude each other
 RATES, MEMORIES = st.floats(1, 1e7), st.floats(2**20, 2**42)
 MORE = st.floats(1, 1e4)
 
-# Requirements of tables with a retention period: the number of rows follows from the rate.
+# Requirements of tables with a retention period. The number of rows follows from the insert rate.
 KEPT = st.builds(
     lambda rate, retention, memory, hide, reader: Needs(rate * retention, rate, memory, retention, hide, reader),
     RATES, st.floats(3600, 1000 * DAY), MEMORIES, HIDES, READ,
@@ -94,7 +94,7 @@ def test_the_chosen_key_meets_the_requirements_at_the_least_cost(needs: Needs) -
         (Needs(1e8, 1000, 2**30, reader=POLL), "v7"),
         (Needs(1e8, 1000, 2**30, hide=60), "time"),
         (Needs(1e8, 1000, 2**30, hide=60, reader=FEED, guessable=True), "time"),
-        (Needs(1e10, 10**6, 2**24, hide=0.1), "sequence"),  # a second has more rows than there are values for it
+        (Needs(1e10, 10**6, 2**24, hide=0.1), "sequence"),  # more rows are inserted per second than there are values
         (Needs(1e8, 1000, 2**30, hide=inf), "v7"),
         (Needs(1e8, 1000, 2**30, hide=inf, reader=FEED), "xact"),
         (Needs(1e8, 1000, 2**30, hide=inf, reader=POLL), "v7"),
@@ -144,12 +144,12 @@ def made(connection: Connection, key: Candidate) -> str:
 
 
 def next_second(connection: Connection) -> None:
-    """Wait until the next second of the server's clock begins."""
+    """Wait for the beginning of the next second on the server's clock."""
     connection.execute("SELECT pg_sleep(1 - mod(extract(epoch FROM clock_timestamp()), 1))")
 
 
 def filled(connection: Connection, key: Candidate, needs: Needs) -> None:
-    """Insert all rows. If the key contains the time, insert the rows of one second at the beginning of each second."""
+    """Insert all rows. If the key contains the time, insert one second's rows at the beginning of each second."""
     batch = int(needs.rate) if key.kind == "time" else int(needs.rows)
     for _ in range(int(needs.rows) // batch):
         next_second(connection)
@@ -205,7 +205,7 @@ def test_the_clock_wraps_when_predicted(connection: Connection) -> None:
     key = candidate("time", Needs(1e4, 1000, 2**30, retention=2, hide=1))
     assert key.blocks and (key.blocks.size, key.blocks.count, key.blocks.wrap_seconds) == (1, 3, 3)
     call = key.column.split("DEFAULT ")[1]
-    # The generator uses time(), which may lag by one tick of the kernel's timer.
+    # The generator uses time(), which may lag by one tick of the kernel timer.
     query = (
         "SELECT floor(extract(epoch FROM clock_timestamp()) - 0.02)::bigint, "
         f"(SELECT get_byte(uuid_send({call}), 0)), floor(extract(epoch FROM clock_timestamp()))::bigint"

@@ -1,6 +1,6 @@
-"""Tables distributed by Citus over three nodes: numbers, refusals and preparation.
+"""Tables distributed by Citus over three nodes: numbers, rejected calls and preparation.
 
-script/citus runs these tests on a server that has Citus; elsewhere they are skipped.
+script/citus runs these tests on a server with Citus. They are skipped elsewhere.
 """
 
 from pathlib import Path
@@ -14,8 +14,8 @@ from world.sql import run, value
 
 pytestmark = MARKS
 
-# Rows of a shard whose number differs from the ID in the row's header. This is the ID of the transaction that inserted
-# the row into the shard.
+# Rows of a shard whose number differs from the transaction ID in the row header. That ID belongs to the transaction
+# that inserted the row into the shard.
 WRONG = "SELECT count(*) FROM {} WHERE xact <> xmin::text::bigint"
 TRIGGERS = "SELECT count(*) FROM pg_trigger WHERE tgrelid = '{}'::regclass AND tgname LIKE 'zz_inorder_%'"
 
@@ -24,9 +24,9 @@ TRIGGERS = "SELECT count(*) FROM pg_trigger WHERE tgrelid = '{}'::regclass AND t
 
 
 def insert_in_every_way(connection: Connection, table: str) -> int:
-    """Insert rows in each way in which their numbers could be generated on another node, or too early.
+    """Insert rows with every statement for which their numbers might be generated on another node or too early.
 
-    Returns how many rows were inserted.
+    Return the number of inserted rows.
     """
     run(
         connection, f"INSERT INTO {table} (tenant, n) VALUES (1, 'a')",
@@ -71,7 +71,7 @@ def test_a_default_that_another_node_evaluates_is_refused(
 ) -> None:
     """Citus evaluates such a default on another node.
 
-    Therefore the default is refused, and the guard of a shard refuses numbers of the default.
+    The default is therefore rejected, and the guard of a shard rejects the numbers that the default generates.
     """
     run(
         coordinator, "DROP TABLE IF EXISTS defaults",
@@ -104,7 +104,7 @@ def test_a_distributed_table_itself_is_refused(
 @pytest.mark.parametrize(("distribute", "refusal"), [
     ("SELECT create_reference_table('late')", "distributed by Citus"),
     ("SELECT create_distributed_table('late', 'id', colocate_with => 'none')", "distributed by Citus"),
-    # Citus makes the table a shard, and moves its triggers to a new table with the table's name.
+    # Citus turns the table into a shard, and moves its triggers to a new table of the same name.
     ("SELECT citus_add_local_table_to_metadata('late')", "has lost the guard"),
 ])  # fmt: skip
 def test_a_table_that_is_distributed_later_is_refused(coordinator: Connection, distribute: str, refusal: str) -> None:

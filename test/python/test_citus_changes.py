@@ -1,7 +1,7 @@
 """Changes of a Citus cluster while Spark and the tool read its shards.
 
-Nodes come and go, tables are recreated, shards return, and many shards move at once. script/citus runs these tests if
-script/engines has installed Spark; otherwise they are skipped.
+Nodes are added and removed, tables are recreated, shards move back, and many shards move at once. script/citus runs
+these tests if script/engines has installed Spark. They are skipped otherwise.
 """
 
 import itertools
@@ -193,7 +193,7 @@ def has_writers(worker: Connection, shard: str) -> bool:
 
 @contextmanager
 def another_worker(nodes: Nodes, coordinator: Connection) -> Iterator[Nodes]:
-    """The nodes, with one more worker while the block lasts. At the end, its shards are moved to other nodes."""
+    """Yield the nodes with one more worker, and then move its shards to the other nodes."""
     with Cluster(server_with_citus()) as cluster:
         start(cluster)
         with connect(cluster.dsn) as connection:
@@ -236,8 +236,8 @@ def test_shards_are_followed_to_an_added_node(
             query.restart()
             query.run()
             assert query.delivered() == stored(coordinator, query.table)
-            query.offsets = query.offsets[-1:]  # earlier batches cannot be read again: their placement is gone
-            query.restart()  # after a restart the last batch is read again, and its placements are released
+            query.offsets = query.offsets[-1:]  # earlier batches can no longer be read, because their placement is gone
+            query.restart()  # the restart reads the last batch again, and releases its placements
             move_to(coordinator, query.table, host(nodes.workers[0]))
             prepare(nodes, tmp_path, query.table)
             query.run()
@@ -257,7 +257,7 @@ def test_a_read_waits_for_a_node_that_is_down(nodes: Nodes, coordinator: Connect
         read = pool.submit(query.delivered)
         time.sleep(2)
         assert not read.done()
-        start(nodes.workers[0])  # in this thread: a server ends with the thread that started it
+        start(nodes.workers[0])  # started in this thread, because a server ends with the thread that started it
         rows = read.result()
     query.run()
     with connect(nodes.dsn) as new_session:  # the session of the fixture still has connections to the stopped node
@@ -284,7 +284,7 @@ def test_many_moved_shards_are_followed(nodes: Nodes, coordinator: Connection, q
             read_until(running, b"is not readable")
         insert(coordinator, query.table, "b")
         with connect(nodes.worker(node).dsn) as worker:
-            wait_for(lambda: value(worker, OURS) == 2)  # a poll of inorder tail is a transaction, too
+            wait_for(lambda: value(worker, OURS) == 2)  # each poll of inorder tail is a transaction of its own
             held = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessShareLock' AND relation = '{}'::regclass"
             for which in on_node:
                 name = shards(coordinator, query.table)[which][1]

@@ -1,6 +1,6 @@
-"""The shards of a table that Citus has distributed, as one stream in Spark, also while shards are moved and split.
+"""Spark reads the shards of a Citus table as one stream, even while shards are moved and split.
 
-script/citus runs these tests if script/engines has installed Spark; otherwise they are skipped.
+script/citus runs these tests if script/engines has installed Spark. They are skipped otherwise.
 """
 
 import itertools
@@ -74,7 +74,7 @@ def test_a_query_continues_on_another_node(
     assert query.delivered() == stored(coordinator, query.table)
     with pytest.raises(InputError, match="was moved or split between these offsets"):
         query.batch(query.offsets[0], query.offsets[-1])
-    # A batch that contains a handover can be read again after the old shard is gone.
+    # A batch that contains a handover can be read again after the old shard was removed.
     run(coordinator, "CALL citus_cleanup_orphaned_resources()")
     (handover,) = [ends for ends in itertools.pairwise(query.offsets) if ends[0].keys() != ends[1].keys()]
     query.restart()
@@ -97,7 +97,7 @@ def test_a_query_of_the_rows_available_now_reads_no_later_rows(
     coordinator.execute(insert, ["far too late"])
     query.run()
     kinds = Counter(name[0] for name in query.delivered())
-    assert (kinds["a"], kinds["f"]) == (200, 0) and 0 < kinds["t"] < 200  # only rows of the shard that was moved
+    assert (kinds["a"], kinds["f"]) == (200, 0) and 0 < kinds["t"] < 200  # only rows of the moved shard
     query.restart()
     query.run()
     assert query.delivered() == stored(coordinator, query.table)
@@ -140,7 +140,7 @@ def test_the_error_about_a_removed_placement_names_the_setting(
 def test_the_old_placement_is_kept_until_it_is_read(
     nodes: Nodes, coordinator: Connection, query: Query, tmp_path: Path
 ) -> None:
-    """A running query keeps Citus from removing the old shard."""
+    """A running query prevents Citus from removing the old shard."""
     insert = INSERT.format(query.table).encode()
     coordinator.execute(insert, ["a"])
     move(coordinator, query.table)

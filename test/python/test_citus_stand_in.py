@@ -1,6 +1,6 @@
-"""Tables distributed by Citus, without Citus: a stand-in creates the catalog by which such tables are recognized.
+"""Tables distributed by Citus, tested without Citus: a stand-in creates the catalog that identifies such tables.
 
-The extension reads one table of Citus, and calls none of its functions. These tests therefore only need an extension
+The extension reads one table of Citus, and calls none of its functions. These tests therefore need only an extension
 with that name and that table. test_citus.py uses Citus itself.
 """
 
@@ -39,7 +39,7 @@ from world.sql import value
 pytestmark = pytest.mark.server
 
 CONTROL = "default_version = '1.0'\nrelocatable = false\nschema = pg_catalog\n"
-# Nothing can be created in pg_catalog. Like Citus, the stand-in is therefore created in a schema of its own first.
+# Objects cannot be created in pg_catalog. The stand-in is therefore first created in its own schema, as Citus is.
 SCRIPT = """
 CREATE SCHEMA stand_in;
 CREATE TABLE stand_in.pg_dist_partition (logicalrelid regclass NOT NULL, partmethod "char" NOT NULL);
@@ -216,7 +216,7 @@ def test_a_node_is_reached_with_the_options_of_the_coordinator() -> None:
 
 
 def test_a_count_is_repeated_if_shards_were_moved_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inorder.count.counter.attempts", range)  # without pauses
+    monkeypatch.setattr("inorder.count.counter.attempts", range)  # no pauses
     here, there = Shard(1, "public.t_1", 1, "a", 5432), Shard(1, "public.t_1", 2, "b", 5432)
     other = Shard(2, "public.t_2", 1, "a", 5432)
 
@@ -243,7 +243,7 @@ def test_a_count_is_repeated_if_shards_were_moved_meanwhile(monkeypatch: pytest.
 
 
 def test_a_missing_shard_is_reported_without_a_suggestion_of_similar_names(fresh: Connection) -> None:
-    """The shard's name was not typed by a user, so the error must not suggest other names."""
+    """A user did not type the shard's name, so the error does not suggest similar names."""
     fresh.execute("CREATE TABLE t_102009 (n int)")
     shard, moves = Shard(102008, "public.t_102008", COORDINATOR, "w", 5432), handover.Moves()
     with closing(Session(fresh.info.dsn)) as coordinator, closing(moves):
@@ -254,7 +254,7 @@ def test_a_missing_shard_is_reported_without_a_suggestion_of_similar_names(fresh
 
 
 def asking(listener: socket.socket, sent: list[bytes]) -> None:
-    """A server that asks each client for a password in clear text and records it, until the server is closed."""
+    """Ask each client for a cleartext password and record it, until the listener is closed."""
     while True:
         try:
             client, _ = listener.accept()
@@ -314,9 +314,9 @@ def test_a_dry_run_prints_sql_and_nothing_else(monkeypatch: pytest.MonkeyPatch) 
 def test_a_shard_is_followed_when_its_old_placement_is_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], readable: bool
 ) -> None:
-    """While a session writes to the old placement, a run with --follow reports that once, and other runs fail.
+    """Writers to the old placement delay the handover: a run with --follow reports this once, and other runs fail.
 
-    The handover succeeds when no session writes to the old placement, and the new placement is readable.
+    The handover succeeds once no session writes to the old placement and the new placement is readable.
     """
     was, new = Shard(1, "public.t_1", 1, "w", 5432), Shard(1, "public.t_1", 2, "v", 5432)
 

@@ -1,6 +1,6 @@
-"""The shards of a table that Citus has distributed, as one stream and one count, also while shards are moved and split.
+"""The shards of a Citus table are read as one stream and one count, even while shards are moved and split.
 
-script/citus runs these tests on a server that has Citus; elsewhere they are skipped.
+script/citus runs these tests on a server with Citus. They are skipped elsewhere.
 """
 
 import itertools
@@ -167,7 +167,7 @@ def test_the_error_about_a_removed_placement_names_the_setting(
 def test_the_reader_waits_for_writers_to_the_old_placement(
     nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
 ) -> None:
-    """The reader never returns to the old placement: it must first wait for the writer, and read the writer's rows."""
+    """The reader never returns to the old placement, so it must first wait for the writer and read its rows."""
     prepare(nodes, tmp_path, events)
     tail = tool(nodes, tmp_path, "tail")
     insert = f"INSERT INTO {events} (tenant, n) SELECT g, %s || g FROM generate_series(1, 100) AS g"
@@ -249,10 +249,10 @@ def test_partitions_of_a_moved_shard_are_followed(
 def test_a_shard_that_was_moved_twice_is_refused(
     nodes: Nodes, coordinator: Connection, events: str, tmp_path: Path
 ) -> None:
-    """The reader is refused, because rows were copied that it has not read: no row is lost silently.
+    """The reader fails instead of silently losing rows, because rows that it has not read were copied.
 
-    While the reader runs, it keeps the first placement. Citus would otherwise remove it before the shard is moved
-    again.
+    While the reader runs, it keeps the first placement. Citus would otherwise remove that placement before the shard is
+    moved again.
     """
     prepare(nodes, tmp_path, events)
     tail = tool(nodes, tmp_path, "tail")

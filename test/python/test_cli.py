@@ -1,4 +1,4 @@
-"""The commands: their help, clear errors with exit code 2, and a small demo from start to end."""
+"""The commands: their help, clear errors with exit code 2, and a complete run of a small demo."""
 
 import csv
 import json
@@ -115,7 +115,7 @@ def test_the_hint_installs_an_extra_from_the_source_of_the_tool(
 def test_the_hint_keeps_the_extras_that_pipx_has_installed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: str
 ) -> None:
-    """If the HINT did not name the installed extras, reinstalling with pipx would remove them."""
+    """The HINT lists the installed extras, because reinstalling with pipx would otherwise remove them."""
     (tmp_path / "pipx_metadata.json").write_text(json.dumps({"main_package": {"package_or_url": asked}}))
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert "[advise,demo]'" in sources.installer("advise")
@@ -143,7 +143,8 @@ def test_help_is_also_a_command(tmp_path: Path) -> None:
 
 def test_documents_name_only_existing_options() -> None:
     groups: list[click.Command] = [cli]
-    options = {"--no-locale", "--relation", "--stats", "--help"}  # options of other programs, and of every command
+    # options of other programs, and options of every command
+    options = {"--no-locale", "--relation", "--stats", "--help"}
     options |= set(re.findall(r"^#   (--[a-z]+) ", (ROOT / "script" / "test").read_text(), re.MULTILINE))
     while groups:
         command = groups.pop()
@@ -192,7 +193,7 @@ def test_closed_or_full_standard_streams_cause_one_clear_error_message(
 def test_an_interrupted_demo_can_be_resumed(rows: int) -> None:
     """The experiments accept all values of the demo's options.
 
-    Otherwise resuming would report the demo's plan as damaged.
+    Otherwise, resuming would report the plan of the demo as damaged.
     """
     for settings in ((1, 1, 1), (MOST_SECONDS, MOST_ROUNDS, MOST_READING)):
         for plan in plans(rows, *settings):
@@ -208,13 +209,13 @@ DEMO_FILES = ["inorder-demo-reader.jsonl", "inorder-demo.jsonl", "inorder-report
 def test_a_small_demo_completes(
     tmp_path: Path, server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each measurement makes a fixed number of inserts: a measurement of a second would use all processors."""
+    """Each measurement performs a fixed number of inserts. In a second it would use all processors."""
     monkeypatch.setattr("inorder.commands.demo.InsertPlan", partial(InsertPlan, inserts=1000))
     for name, setting in surroundings(server, shared_folder).items():
         monkeypatch.setenv(name, setting)
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.chdir(tmp_path)
-    # Writers and readers use all CPU time that they get: on one core they use half as much.
+    # Writers and readers use all the CPU time they can get. On one core, that is half as much.
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(cores)})
     try:
@@ -238,7 +239,7 @@ def test_a_small_demo_completes(
 
     report = inorder("lab", "report", "inorder-demo.jsonl", "--format", "csv", folder=tmp_path)
     tables = Counter(row["table"] for row in csv.DictReader(StringIO(report.stdout)))
-    # Rows of a table: six kinds of key for each size, their details, and the model.
+    # Each table has six rows, one per kind of key: the tables of each size, their details and the model.
     assert sorted(tables.values()) == [6] * 6
     page = (tmp_path / "inorder-report.html").read_text()
     assert "Losing rows: 16 writers, 1 s" in page and "Inserting into a table of 32,000 rows" in page
@@ -284,7 +285,8 @@ def test_ctrl_c_at_any_moment_leaves_no_files(
         time.sleep(0.05)
         demo.send_signal(signal.SIGINT)
         _, err = demo.communicate(timeout=PATIENCE)
-    assert demo.returncode in (130, -signal.SIGINT), err  # the signal ends Python itself while commands are loaded
+    # while commands are loaded, the signal terminates Python itself
+    assert demo.returncode in (130, -signal.SIGINT), err
     assert list(shared_folder.iterdir()) == []
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".partial"]
 
@@ -343,7 +345,7 @@ printf '%s = %s\\n' BINDIR {folder} SHAREDIR /s PKGLIBDIR /l INCLUDEDIR-SERVER /
 """
 
 
-@pytest.mark.usefixtures("on_a_disk")  # 10 M rows may not fit into memory: that would be another error
+@pytest.mark.usefixtures("on_a_disk")  # 10 M rows might not fit into memory, which would be a different error
 @pytest.mark.parametrize(
     ("version", "message"),
     [
@@ -457,7 +459,7 @@ def test_there_is_no_pause_after_the_last_try(monkeypatch: pytest.MonkeyPatch) -
 def test_an_unexpected_answer_of_a_server_causes_an_error_of_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The laboratory shows a traceback, so that no long run has to be repeated to get one."""
+    """inorder lab shows a traceback, so that nobody has to repeat a long run to get one."""
     monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setattr("inorder.cli.cli", lambda **_: lines(b"\x1b"))  # type: ignore[arg-type]
     with pytest.raises(SystemExit, match=r"^1$"):

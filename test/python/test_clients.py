@@ -1,4 +1,4 @@
-"""The consumers of docs/clients, killed, cut off and stopped under load: each row arrives exactly once."""
+"""The consumers of docs/clients are killed, disconnected and stopped under load: each row arrives exactly once."""
 
 import json
 import os
@@ -28,13 +28,14 @@ COMMANDED = {
     language: pytest.param(language, marks=pytest.mark.skipif(bool(reason := missing(language)), reason=reason or ""))
     for language in COMMANDS
 }
-DIRECT = [COMMANDED[language] for language in COMMANDS if language != "java"]  # the driver of Java has no Unix sockets
+# the Java driver does not support Unix sockets
+DIRECT = [COMMANDED[language] for language in COMMANDS if language != "java"]
 POOLED = list(COMMANDED.values())
 only_in_script_clients = pytest.mark.skipif(
     "INORDER_TEST_CLIENTS" not in os.environ, reason="only script/clients runs this test"
 )
-# Settings that keep a driver from preparing named statements, because these would fail behind a pooler. The Python
-# programs contain this setting; pg for Node and query_typed() of Rust prepare no statement by name.
+# Settings that keep a driver from preparing named statements, which fail behind a pooler. The Python programs contain
+# this setting. pg for Node and query_typed() in Rust prepare no named statements.
 UNPREPARED = {"go": {"default_query_exec_mode": "exec"}, "java": {"prepareThreshold": "0"}}
 BATCH = "SELECT number FROM feed_batches WHERE dead_since IS NULL"
 
@@ -89,10 +90,10 @@ def test_several_consumers_get_each_row_once(shop: Shop, key: str | None, tmp_pa
                 wait_for(lambda: shop.waiting("mail"))
                 (killed_worker,) = (worker for worker in workers if worker.command[-1] == holder(shop))
                 killed_worker.kill()
-                killed_worker.start()  # started under the same name, the worker gets its batch again
+                killed_worker.start()  # a worker restarted under the same name gets its batch again
                 shop.end_sessions(shop.waiting("mail"))
             shop.wait_for_more()
-        # A batch that was stored, but whose answer was lost, comes again.
+        # A batch that was stored is delivered again if the acknowledgement was lost.
         wait_for(lambda: len(shop.arrived()) == len(shop.committed) and shop.unfinished() == 0)
         assert [worker.stop() for worker in workers] == [0, 0, 0]
     finally:
@@ -140,7 +141,7 @@ def check(shop: Shop, consumer: Consumer, *steps: Callable[[Shop, Consumer], Non
 
 
 def test_a_row_that_a_deferred_constraint_refuses_is_a_dead_letter(shop: Shop) -> None:
-    """The row must be refused before the commit: an error of the commit would lose all rows of the batch."""
+    """The row must be rejected before the commit, because an error at commit would lose all rows of the batch."""
     shop.sink.execute("ALTER TABLE mails ADD UNIQUE (body) DEFERRABLE INITIALLY DEFERRED")
     rows = json.dumps([{"body": body} for body in ("a", "b", "a", "c")])
     assert value(shop.sink, "SELECT store_batch(1, %s, 2)", rows) == 1
@@ -177,8 +178,8 @@ def kill_before_store(shop: Shop, consumer: Consumer) -> None:
 
 
 def stop_in_mid_batch(shop: Shop, consumer: Consumer) -> None:
-    # Wait for a session of the new process: a process without sessions may not have set its signal handler yet. A
-    # session that a killed process has left must not be taken for a session of the new process.
+    # Wait for a session of the new process: until it connects, the process might not have set its signal handler. First
+    # end the sessions that the killed process left behind, so that they are not counted.
     consumer.kill()
     shop.end_sessions(shop.sessions("mail"))
     consumer.start()
@@ -239,7 +240,10 @@ def check_the_end(shop: Shop, consumer: Consumer, dead: str, refused: list[str])
 
 @pytest.mark.editions
 def test_a_waiting_worker_holds_no_lock_on_the_feed(shop: Shop) -> None:
-    """The waiting transaction has no ID, hence no lock on the feed. The wait ends as soon as there are rows."""
+    """The waiting transaction has no ID, and therefore no lock on the feed.
+
+    The wait ends as soon as new rows arrive.
+    """
     with connect(f"{shop.cluster.dsn} dbname=shop") as worker, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(lambda: worker.execute("CALL take_batch('one')").fetchall())
         state = (
@@ -286,7 +290,7 @@ def test_a_documented_consumer_is_short(path: Path) -> None:
 
 
 LIBPQ = ("connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout")
-# The settings by which a program notices that the server has vanished silently, by the suffix of the program.
+# Settings that make a program detect that the server has silently vanished, by file name or suffix.
 NOTICED = {
     ".py": LIBPQ,
     ".go": ("Timeout:  ", "KeepAliveConfig{", "IPPROTO_TCP, 18, 20000"),
@@ -296,7 +300,7 @@ NOTICED = {
     ".cs": ("Timeout=", "Command Timeout=", "Tcp Keepalive=true", "Tcp Keepalive Time=", "Tcp Keepalive Interval="),
     "stream.go": ("QueryRowContext(ctx,",),
 }
-# The settings whose sum is the time after which a program notices a silent network, and the unit of each in seconds.
+# Settings whose sum is the time until a program detects a silent network, each with its unit in seconds.
 AFTER = {
     ".java": [(r'"socketTimeout", "(\d+)"', 1.0)],
     ".mjs": [(r"query_timeout: (\d+)", 0.001)],
@@ -307,7 +311,7 @@ AFTER = {
     "stream.go": [(r"context\.WithTimeout\(context\.Background\(\), (\d+)\*time\.Second\)", 1.0)],
 }
 MOST_SECONDS = 30
-# Calls that open a connection. Each program has one such call.
+# Calls that open a connection. Each program contains one such call.
 OPENED = "|".join((
     r"psycopg\.connect\(", r"AsyncConnection\.connect\(", r"create_engine\(", r"getConnection\(",
     r"\w+\.connect\(NoTls", r"new pg\.(?:Client|Pool)\(", r"new NpgsqlConnection\(", r"OpenDB\(", r"sql\.Open\(",
@@ -315,7 +319,7 @@ OPENED = "|".join((
 
 
 def test_every_documented_program_notices_a_silent_network() -> None:
-    """The readers in check/ are left out: inorder lab check starts their server on the same machine."""
+    """The readers in check/ are left out, because inorder lab check starts their server on the same machine."""
     faults = []
     for path in sorted((*FOLDER.glob("*.*"), *(FOLDER / "http").glob("*.*"))):
         if path.suffix in (".md", ".sql"):
@@ -323,7 +327,7 @@ def test_every_documented_program_notices_a_silent_network() -> None:
         kind = path.name if path.name in NOTICED else path.suffix
         content = path.read_text()
         opened = len(re.findall(OPENED, content))
-        if path.stem == "worker_django":  # Django opens connections by its settings: see orm.md
+        if path.stem == "worker_django":  # Django opens connections according to its settings: see orm.md
             content = (FOLDER / "orm.md").read_text().partition("# django: settings of the database")[2]
             opened += 1
         faults += [f"{path.name} lacks {name}" for name in NOTICED[kind] if name not in content]
@@ -338,9 +342,9 @@ def test_every_documented_program_notices_a_silent_network() -> None:
 
 @only_in_script_clients
 def test_consumers_notice_a_silent_network(shop: Shop, tmp_path: Path) -> None:
-    """All consumers wait at the same time, for most of a minute.
+    """All consumers wait at the same time, for most of a minute, while the host vanishes.
 
-    The host vanishes, and comes back at the same address.
+    The host then comes back with the same address.
     """
     with far_server(shop.cluster) as server:
         consumers = [of_far_server(server, language, tmp_path) for language in COMMANDS if not missing(language)]
@@ -373,7 +377,7 @@ def of_far_server(server: FarServer, language: str, folder: Path) -> Consumer:
 
 
 def has_stored(shop: Shop, consumer: Consumer) -> bool:
-    """Insert a row; True if the consumer has stored one more batch a moment later."""
+    """Insert a row, and return True if the consumer has stored another batch a moment later."""
     stored = consumer.log.read_text().count("stored") if consumer.log.exists() else 0
     shop.insert(shop.source, ["for anybody"])
     time.sleep(0.05)

@@ -1,6 +1,6 @@
 """The clock is set back by an hour while a call waits: no call waits longer.
 
-A list names all code that reads the clock.
+All code that reads the clock is listed.
 """
 
 import re
@@ -29,7 +29,8 @@ from tail_runs import environment, insert, make_table
 from waiting import PATIENCE, wait_for
 from world.sql import value
 
-# True if a call waits. The SQL edition waits by pg_sleep(), the C extension by a wait event of type Extension.
+# True if a call is waiting. The SQL edition waits in pg_sleep(), and the C extension uses a wait event of type
+# Extension.
 WAITS = "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type IN ('Extension', 'Timeout') AND query ~ %s"
 
 
@@ -43,7 +44,7 @@ def clock() -> Iterator[SetClock]:
 
 @pytest.fixture(scope="module")
 def clocked(server: Installation, clock: SetClock) -> Iterator[Cluster]:
-    """A server whose clock can be set."""
+    """Start a server whose clock can be set."""
     with Cluster(server) as running:
         with clock.for_children():
             running.start(SETTINGS)
@@ -62,7 +63,7 @@ def make_original(server: Installation, clocked: Cluster, edition: str) -> None:
 
 @pytest.fixture
 def timed(server: Installation, clocked: Cluster, clock: SetClock, edition_name: str) -> Iterator[str]:
-    """A connection string of a database with a feed and a count, on the server whose clock can be set."""
+    """Yield a connection string for a database with a feed and a count, on the server whose clock can be set."""
     clock.set(0)
     make_original(server, clocked, edition_name)
     with copy_of(f"with_{edition_name}", clocked, "timed") as connection:
@@ -121,7 +122,7 @@ def test_a_run_with_follow_continues_after_the_clock_was_set_back(
 
 
 def test_an_interrupt_does_not_cut_off_the_start_of_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupt takes effect once the thread that limits the wait has started. The thread ends, too."""
+    """The interrupt takes effect after the thread that limits the wait has started, and that thread ends as well."""
     started: list[threading.Timer] = []
 
     class Interrupted(threading.Timer):
@@ -142,7 +143,7 @@ def test_an_interrupt_does_not_cut_off_the_start_of_a_wait(monkeypatch: pytest.M
 
 @contextmanager
 def followed(arguments: list[str], folder: Path, variables: dict[str, str]) -> Iterator[Callable[[], int]]:
-    """Start a run; yields a function that counts the lines that the run has written to stdout and stderr."""
+    """Start inorder, and yield a function that counts the lines written to stdout and stderr."""
     command = [sys.executable, "-m", "inorder", *arguments]
     with (
         (folder / "out").open("wb") as out,
@@ -173,7 +174,7 @@ def test_a_poll_is_recorded_after_the_clock_was_set_back(fresh: Connection) -> N
         assert value(fresh, polled) is True, distance
 
 
-# Files that read a clock that somebody may set, each with the reason why this is harmless.
+# Files that read a settable clock, and why this is harmless.
 IN_C = {
     "src/ports/kept.c": "when a poll was made; a time to come counts as none",
     "src/ports/batches.c": "leases end by the clock of the server, and tokens decide",
@@ -213,7 +214,7 @@ def reading(paths: list[Path], pattern: str) -> set[str]:
 
 
 def test_all_code_that_reads_the_clock_is_listed() -> None:
-    """All other code measures waits, pauses and limits by a clock that cannot be set."""
+    """All other code measures waits, pauses and limits with a clock that cannot be set."""
     in_c = (
         r"\bGetCurrent(?:Statement|Transaction)?(?:Start)?Timestamp|\bgettimeofday|CLOCK_REALTIME|"
         r"\bTimestampDifference|\btime\(NULL\)"
@@ -225,7 +226,7 @@ def test_all_code_that_reads_the_clock_is_listed() -> None:
     assert reading(sorted((ROOT / "inorder").rglob("*.py")), in_python) == set(IN_PYTHON)
 
 
-# Ways to return a batch so that a worker can get it again at once: the maximum number of tries, and the statements.
+# Statements that return a batch so that a worker can get it again immediately, with the maximum number of tries.
 RETURNED = {
     "failed": (2, ["SELECT feed_fail_batch('f', {number}, {token}, 'x')"]),
     "dead": (1, ["SELECT feed_fail_batch('f', {number}, {token}, 'x')", "SELECT feed_retry_batch('f', {number})"]),
@@ -237,7 +238,7 @@ RETURNED = {
 @pytest.mark.editions
 @pytest.mark.parametrize("way", RETURNED)
 def test_a_returned_batch_comes_before_the_next_batch(timed: str, clock: SetClock, way: str) -> None:
-    """The clock may be set back in the meantime.
+    """A returned batch comes first even if the clock was set back.
 
     If the next batch came first, a sink that keeps the last number would skip the rows of the returned batch.
     """

@@ -1,4 +1,4 @@
-"""The throw-away server is private, and is removed however the program ends."""
+"""The throw-away server is private, and is removed regardless of how the program ends."""
 
 import os
 import shutil
@@ -104,7 +104,7 @@ def test_nothing_is_left_after_a_signal(server: Installation, shared_folder: Pat
 def test_an_interrupt_during_shutdown_is_not_replaced_by_an_error(
     server: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server has already ended when it is to be killed. An error of the kill must not replace the interrupt."""
+    """The server has already exited before it is killed. An error of the kill does not replace the interrupt."""
     with pytest.raises(KeyboardInterrupt), Cluster(server) as cluster:
         cluster.start()
         process = cluster.process
@@ -189,7 +189,7 @@ def test_a_folder_not_yet_claimed_is_swept_once_it_is_old(tmp_path: Path, named:
 
 
 def test_an_interrupt_waits_for_cleaning_up_and_is_not_forgotten(tmp_path: Path) -> None:
-    """If the interrupt were forgotten, a loop of runs in a shell would continue with the next run."""
+    """If the interrupt were forgotten, a shell loop would continue with the next run."""
     done = []
     with pytest.raises(KeyboardInterrupt), uninterrupted():
         for _ in range(2):
@@ -224,9 +224,9 @@ def test_no_port_is_opened(cluster: Cluster) -> None:
 
 
 def listening_sockets() -> set[str]:
-    """The TCP sockets that listen on this machine, named as in /proc/PID/fd.
+    """Return the TCP sockets that listen on this machine, named as in /proc/PID/fd.
 
-    Column 4 of the table is the state, column 10 the inode.
+    In the kernel's table, column 4 is the state and column 10 the inode.
     """
     tables = [path.read_text() for path in map(Path, ("/proc/net/tcp", "/proc/net/tcp6")) if path.exists()]
     rows = [line.split() for table in tables for line in table.splitlines()[1:]]

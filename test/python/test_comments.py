@@ -1,6 +1,6 @@
 """A comment is a sentence or a noun phrase with a subject.
 
-No comment begins with a word after which a subject is missing.
+No comment begins with a word that leaves the subject out.
 """
 
 import ast
@@ -38,7 +38,7 @@ C_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])+\'|/\*(.*?)\*/', re.D
 SQL_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|/\*(.*?)\*/|--([^\n]*)", re.DOTALL)
 HASH = re.compile(r"(?:^|(?<=\s))#(?=\s)(.*)", re.MULTILINE)
 
-Comment = tuple[int, int, str]  # line, column (-1 if the next comment cannot continue it), text
+Comment = tuple[int, int, str]  # line, column (-1 if the next comment cannot continue this one), text
 
 
 def python_comments(text: str) -> Iterator[Comment]:
@@ -65,9 +65,9 @@ def matched_comments(pattern: re.Pattern[str], text: str) -> Iterator[Comment]:
 
 
 def comments_of(path: Path) -> Iterator[Comment]:
-    """Each comment once.
+    """Yield each comment once.
 
-    A line directly below a comment, in the same column and without code, continues the comment.
+    A line directly below a comment continues it if it begins in the same column and has no code.
     """
     text = path.read_text()
     if path.suffix == ".py" or re.match(r"#!.*python", text):

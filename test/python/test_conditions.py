@@ -1,6 +1,6 @@
 """Conditions of a read that few other tests check.
 
-Each condition is violated in one way, while all other conditions hold.
+Each test violates one condition while all others hold.
 """
 
 import psycopg
@@ -37,9 +37,9 @@ def test_rows_with_transaction_numbers_ahead_of_the_server_are_refused(place: Pl
     ids=["whole", "in part"],
 )
 def test_a_position_ahead_of_the_server_is_refused(place: Place, transactions: str, partial: str) -> None:
-    """The table would seem idle until the server reaches these numbers.
+    """Until the server reaches these transaction IDs, the table would seem idle.
 
-    The reader would miss rows with these numbers.
+    The reader would then miss the rows with these IDs.
     """
     owner = place.make(PLAIN)
     key = "NULL" if partial == "NULL" else "ARRAY[uuid_xact_nextval()::text]"
@@ -49,9 +49,9 @@ def test_a_position_ahead_of_the_server_is_refused(place: Place, transactions: s
 
 
 def test_a_position_stays_inside_a_transaction_that_has_not_ended(place: Place) -> None:
-    """The transaction has not ended here, as on a standby that lags.
+    """The transaction has not ended on this server, as may happen on a standby that lags.
 
-    The position must stay inside the transaction, or all of its rows would come again.
+    The position must stay inside the transaction. Otherwise all its rows would be read again.
     """
     owner, writer = place.make(PLAIN), place.session()
     run(writer, "BEGIN", "INSERT INTO t (n) VALUES (5)")
@@ -63,7 +63,7 @@ def test_a_position_stays_inside_a_transaction_that_has_not_ended(place: Place) 
 
 
 def test_max_rows_ends_in_the_transaction_in_which_the_last_batch_ended(place: Place) -> None:
-    """A transaction with a lower number that has ended since is not part of this batch, but of a later batch."""
+    """A transaction with a lower ID that has since ended belongs to a later batch."""
     owner, slow = place.session(), place.session()
     run(owner, PLAIN, "SELECT feed_create('f', 't')")
     run(slow, "BEGIN", "INSERT INTO t (n) VALUES (10), (11)")

@@ -1,4 +1,4 @@
-"""Connections to the user's server are made in a few places, each of which sets the search_path."""
+"""Only a few functions connect to the user's server, and each of them sets search_path."""
 
 import ast
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ from sources import ROOT
 from world.sql import value
 
 PACKAGE = ROOT / "inorder"
-# Calls that connect, by any driver, and the functions that may contain such calls, each with its search_path.
-# Connections to the user's servers are made by the first three functions.
+# Calls that connect, and the functions that may contain such calls, with how each sets search_path. The first three
+# functions connect to the user's servers.
 CONNECTS = {"connect", "connect_start", "connect_async", "ping"}
 PLACES = {
     ("connection/database.py", "connect_as_user"): "pinned in each transaction",
@@ -32,7 +32,7 @@ PLACES = {
     ("connection/database.py", "connect"): "of throw-away servers",
     ("lab/server/cluster.py", "wait_until_ready"): "of throw-away servers",
 }
-# Calls of methods of a Target. These methods connect by the functions in PLACES.
+# Calls of methods of a Target. These methods connect through the functions in PLACES.
 OWN = {"self.target.connect", "target.connect", "place.target.connect", "self.connect"}
 # Programs that connect, and drivers that this package does not use.
 PROGRAMS = {"psql", "pgbench", "pg_dump", "pg_dumpall", "pg_restore", "createdb", "dropdb", "vacuumdb", "reindexdb"}
@@ -40,7 +40,7 @@ DRIVERS = {"psycopg2", "asyncpg", "pg8000", "sqlalchemy", "psycopg_pool", "aiopg
 
 
 def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
-    """The calls in a module, each with the name of the function that contains it."""
+    """Yield the calls in a module, each with the name of the function that contains it."""
     pending = [(tree, "")]
     while pending:
         above, function = pending.pop()
@@ -61,7 +61,7 @@ def last_name(call: ast.Call) -> str:
 
 
 def connecting(path: Path) -> Iterator[str]:
-    """The names of functions that connect by a driver, or that pass a connecting function to another function."""
+    """Yield the names of functions that connect with a driver or pass a connecting function to another function."""
     for function, call in calls(parsed(path)):
         if last_name(call) in CONNECTS and ast.unparse(call.func) not in {*OWN, "connect", "reconnect"}:
             yield function
@@ -87,7 +87,7 @@ def test_no_other_driver_and_no_other_program_connects() -> None:
                 values = [str(value.value) for value in node.args if isinstance(value, ast.Constant)]
                 named |= {(file, program) for program in PROGRAMS.intersection(values)}
     assert {file for file, _ in loaded} == {"arrow/reader.py", "spark/rows.py"}
-    assert named == {("lab/targets/target.py", "pgbench")}  # pgbench gets its search_path by with_path()
+    assert named == {("lab/targets/target.py", "pgbench")}  # with_path() passes search_path to pgbench
 
 
 @pytest.fixture
@@ -101,7 +101,8 @@ def test_statements_outside_a_transaction_have_the_same_search_path_as_inside(us
     assert value(user, "SHOW search_path") == SEARCH_PATH
     with user.transaction():
         assert value(user, "SHOW search_path") == SEARCH_PATH
-    assert psycopg.Connection.execute(user, "SHOW search_path").fetchone() == ("elsewhere",)  # the session's own path
+    # the session's own search_path
+    assert psycopg.Connection.execute(user, "SHOW search_path").fetchone() == ("elsewhere",)
     assert value(user, "SHOW geqo") == "off"
 
 
@@ -178,7 +179,7 @@ def pooled_dsn(port: int) -> str:
 def test_a_pooler_that_does_not_set_the_search_path_is_an_error(
     cluster: Cluster, fresh: Connection, shared_folder: Path, more: str
 ) -> None:
-    """The pooler refuses or drops the option with the search_path. The remedy is to set the search_path of the role.
+    """The pooler rejects or drops the option that sets search_path. The HINT suggests to set it for the role.
 
     The search_path of the database is not trusted, because the owner of the database can change it.
     """
@@ -188,7 +189,7 @@ def test_a_pooler_that_does_not_set_the_search_path_is_an_error(
             pinned_dsn(pooled_dsn(port))
         assert ("unsupported startup parameter" if not more else "a pooler drops it") in str(raised.value)
         fresh.execute("ALTER ROLE postgres IN DATABASE tail SET search_path = pg_catalog, pg_temp")
-    with pooler.pooled(cluster, shared_folder, more=more) as port:  # new sessions, which have the role's path
+    with pooler.pooled(cluster, shared_folder, more=more) as port:  # new sessions have the role's search_path
         pinned_dsn(pooled_dsn(port))
 
 

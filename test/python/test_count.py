@@ -1,4 +1,4 @@
-"""inorder count: all options, each format, and errors."""
+"""inorder count: all options and formats, and errors."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_a_count_is_started_shown_folded_and_stopped(count: Tail, fresh: Connect
 
 
 def test_the_line_for_pg_cron_performs_a_fold(count: Tail, fresh: Connection) -> None:
-    """The names in the line are quoted on every level. The test runs the command as pg_cron would."""
+    """Names are quoted correctly at every level. The test runs the command the way pg_cron would."""
     fresh.execute('CREATE SCHEMA "It\'s ""it"""')
     fresh.execute('ALTER TABLE events SET SCHEMA "It\'s ""it"""')
     name = '"It\'s ""it""".events'
@@ -93,7 +93,7 @@ def test_invalid_input_causes_one_clear_error_message(count: Tail, fresh: Connec
     assert [case for case in errors if case[1] not in case[2]] == []
 
 
-FILES_OF_ONE_TRANSACTION = {  # partition -> statements of one transaction that give it new files
+FILES_OF_ONE_TRANSACTION = {  # for each partition, statements of one transaction that give it new files
     "p_new": ("CREATE TABLE p_new (LIKE parts INCLUDING ALL)", "INSERT INTO p_new (id, n) SELECT id, n - 10 FROM p_old",
               "ALTER TABLE parts ATTACH PARTITION p_new FOR VALUES FROM (20) TO (30)"),
     "p_old": ("SAVEPOINT s", "ALTER TABLE p_old ADD COLUMN z float DEFAULT random()",
@@ -106,9 +106,9 @@ FILES_OF_ONE_TRANSACTION = {  # partition -> statements of one transaction that 
 @pytest.mark.editions
 @pytest.mark.parametrize("name", FILES_OF_ONE_TRANSACTION)
 def test_no_count_is_stored_for_a_file_that_truncate_may_empty_in_place(fresh: Connection, name: str) -> None:
-    """TRUNCATE empties a file of its own transaction in place.
+    """TRUNCATE empties a file created in the same transaction in place.
 
-    If a number of rows were stored for the file, the number would stay.
+    A row count stored for that file would therefore become wrong.
     """
     run(fresh, "CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, extra int, PRIMARY KEY (id, n)) "
                "PARTITION BY RANGE (n)", "CREATE TABLE p PARTITION OF parts FOR VALUES FROM (0) TO (10)",
@@ -132,7 +132,7 @@ def test_no_count_is_stored_for_a_file_that_truncate_may_empty_in_place(fresh: C
 
 
 def counted_here(connection: Connection) -> int:
-    """The number of rows of the table that a call of exact_count() reads."""
+    """Return the number of rows of the table that a call of exact_count() reads."""
     connection.execute(b"SELECT pg_stat_force_next_flush()")
     reads = "SELECT sum(idx_tup_read)::int8 FROM pg_stat_user_indexes WHERE relname = 'events'"
     before = value(connection, reads)
@@ -142,7 +142,7 @@ def counted_here(connection: Connection) -> int:
 
 
 def test_a_session_counts_only_new_rows_since_its_last_call(fresh: Connection) -> None:
-    """The session reads only new rows, even if it may not fold."""
+    """The session reads only new rows, even if it must not fold."""
     fresh.execute("SELECT exact_count_start('events')")
     with connect(fresh.info.dsn) as other:
         other.execute("SET default_transaction_read_only = on")
@@ -192,7 +192,7 @@ def test_counts_are_exact_around_the_limit_for_counting_without_a_query(fresh: C
      ("ALTER TABLE events ENABLE ROW LEVEL SECURITY", psycopg.errors.ObjectNotInPrerequisiteState)],
 )  # fmt: skip
 def test_a_session_with_a_count_may_still_read_the_table(fresh: Connection, change: str, refusal: type) -> None:
-    """A few new rows are counted without a query. The server does not check privileges then, so inorder does."""
+    """A few new rows are counted without a query. The server then checks no privileges, so inorder checks them."""
     fresh.execute("SELECT exact_count_start('events')")
     with roles(fresh, "counter"), connect(fresh.info.dsn) as other:
         fresh.execute("GRANT SELECT ON events TO counter")
@@ -217,9 +217,10 @@ def test_a_session_does_not_count_rows_that_another_session_has_folded(fresh: Co
 
 
 def test_a_count_folds_automatically(fresh: Connection) -> None:
-    """After ten thousand rows, a count by any role folds.
+    """After ten thousand new rows, a count by any role folds.
 
-    A count does not fold if its transaction may not write, or if another session is folding.
+    A count does not fold in a read-only transaction, in REPEATABLE READ or SERIALIZABLE, or while another session is
+    folding.
     """
     fresh.execute("SELECT exact_count_start('events')")
     folded = "SELECT sum(rows)::int8 FROM inorder_internal.count_part"
@@ -267,7 +268,7 @@ def test_groups_are_counted_after_rows_have_changed(count: Tail, fresh: Connecti
 
 
 def test_a_view_of_another_role_is_not_read(count: Tail, fresh: Connection) -> None:
-    """A role with TRIGGER on the table can create a trigger, a function and a view with names of a count."""
+    """A role with TRIGGER on the table can create a trigger, a function and a view with the names that a count uses."""
     fresh.execute("CREATE TABLE orders (id int PRIMARY KEY, status text)")
     with roles(fresh, "forger"):
         run(fresh, "GRANT TRIGGER ON orders TO forger", "GRANT CREATE ON SCHEMA public TO forger", "SET ROLE forger",

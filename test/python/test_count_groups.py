@@ -1,4 +1,4 @@
-"""Counts by group: whatever happens to the table, the view equals GROUP BY, and seldom reads the table."""
+"""Counts by group: whatever happens to the table, the view equals GROUP BY and rarely reads the table."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ WRITES = (
     "UPDATE orders SET status = NULL WHERE id BETWEEN 20 AND 30",
     "DELETE FROM orders WHERE id IN (3, 201)",
     "DELETE FROM orders WHERE status = 'many' AND id < 700",
-    # Updates that move rows to other partitions, and back.
+    # Updates that move rows to other partitions and back.
     "UPDATE orders SET id = id + 1000, status = 'moved' WHERE id BETWEEN 95 AND 105",
     "UPDATE orders SET id = id - 1000 WHERE id BETWEEN 1095 AND 1105",
     "MERGE INTO orders USING (VALUES (1), (9), (950)) AS v(id) ON orders.id = v.id "
@@ -55,7 +55,7 @@ WRITES = (
 def test_the_number_of_partitions_does_not_change_how_often_they_are_looked_up(
     fresh: Connection, statement: str
 ) -> None:
-    """Looking up the partitions for each lock, or for each type, would take seconds with 1,000 partitions."""
+    """With 1,000 partitions, looking them up for each lock or each type would take seconds."""
     calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'tree'"
     run(fresh, "CREATE TABLE orders (id int, status text) PARTITION BY LIST (id)", "SET track_functions = 'all'")
     counted = []
@@ -67,7 +67,8 @@ def test_the_number_of_partitions_does_not_change_how_often_they_are_looked_up(
         counted.append(value(fresh, calls) - before)
         run(fresh, "ROLLBACK")
     run(fresh, "RESET track_functions")
-    assert counted[1] < counted[0] + 18, counted  # there are 37 more partitions; a new plan may call the function, too
+    # there are 37 more partitions, and a new plan may call the function as well
+    assert counted[1] < counted[0] + 18, counted
 
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
@@ -249,7 +250,7 @@ def snapshot(connection: Connection, level: str = "REPEATABLE READ") -> None:
 def test_an_older_snapshot_has_the_same_result_as_count(
     fresh: Connection, other: Connection, tables: Sequence[str]
 ) -> None:
-    """TRUNCATE and rewrites of the table affect older snapshots, too, and no trigger reports that."""
+    """TRUNCATE and rewrites of the table affect older snapshots, but fire no trigger that reports this."""
     start(fresh, tables)
     for change in (
         "DELETE FROM orders WHERE id < 50", "VACUUM FULL orders", "ALTER TABLE orders ALTER note TYPE varchar(9)",
@@ -330,7 +331,7 @@ WRITTEN = (
     "UPDATE orders SET status = 's2' WHERE id IN (1, 10001)",
     "UPDATE orders SET id = id + 10000 WHERE id = 5",
 )
-GONE = {  # Changes between two folds.
+GONE = {  # changes between two folds
     "dropped": (NEW, *WRITTEN, "DROP TABLE more"),
     "detached": (NEW, *WRITTEN, "ALTER TABLE orders DETACH PARTITION more"),
     "detached concurrently": (NEW, *WRITTEN, "ALTER TABLE orders DETACH PARTITION more CONCURRENTLY"),
@@ -353,7 +354,7 @@ GONE = {  # Changes between two folds.
 
 @pytest.mark.parametrize("name", GONE)
 def test_counts_are_right_after_a_partition_is_gone(fresh: Connection, other: Connection, name: str) -> None:
-    """Deltas of the partition's rows remain although the definition of the table is the same as before."""
+    """The deltas of the partition's rows remain, even though the table's definition is the same as before."""
     start(fresh, (*PARTS, ABOVE))
     *changes, last = GONE[name]
     run(fresh, *changes)
@@ -374,7 +375,7 @@ def test_counts_are_right_after_a_partition_is_gone(fresh: Connection, other: Co
 def test_writes_into_a_partition_newer_than_the_snapshot_are_counted(
     fresh: Connection, other: Connection, level: str
 ) -> None:
-    """A transaction can write into a partition that does not exist in its snapshot."""
+    """A transaction can write into a partition that its snapshot does not show."""
     start(fresh, PARTS)
     snapshot(other, level)
     run(fresh, NEW)
@@ -394,7 +395,7 @@ def test_writers_do_not_lock_other_partitions(fresh: Connection, other: Connecti
 
 
 def test_counts_are_right_after_a_child_is_dropped(fresh: Connection) -> None:
-    """Deltas of statements on the table remain after the child is dropped. The same holds for a second child."""
+    """Deltas of statements on the table remain after the child was dropped, and after a second child was dropped."""
     for _ in range(2):
         start(fresh)
         for _ in range(2):
@@ -409,7 +410,7 @@ def test_counts_are_right_after_a_child_is_dropped(fresh: Connection) -> None:
             "DROP FUNCTION orders_by_status_deltas()")  # fmt: skip
 
 
-# Statements of each case. The last statement is executed after the fold has failed.
+# Statements for each case. The last one is executed after the fold has failed.
 WHILE_A_FOLD_WAITS = {
     "a partition that goes": ("CREATE TABLE more (LIKE orders)", "ALTER TABLE orders ATTACH PARTITION more "
                               "FOR VALUES FROM (10000) TO (20000)", WRITTEN[0], "DROP TABLE more"),
@@ -423,7 +424,7 @@ def test_a_fold_is_refused_if_the_table_changes_while_it_waits(
 ) -> None:
     *meanwhile, after = changes
     start(fresh, PARTS)
-    run(fresh, "VACUUM FULL high_2")  # lets the fold count the table
+    run(fresh, "VACUUM FULL high_2")  # the fold will then count the table
     run(other, "BEGIN", "LOCK TABLE orders_by_status_deltas IN SHARE UPDATE EXCLUSIVE MODE")
     with connect(fresh.info.dsn) as folding, blocked(refusal, folding, FOLD) as fold:
         run(fresh, *meanwhile)
@@ -435,7 +436,10 @@ def test_a_fold_is_refused_if_the_table_changes_while_it_waits(
 
 
 def test_counts_are_right_after_changes_in_the_transaction_of_a_fold(fresh: Connection) -> None:
-    """The transaction disables and enables a trigger, before or after its fold: other transactions see no change."""
+    """A trigger disabled and enabled before or after the fold, in the same transaction, causes no wrong counts.
+
+    Other transactions cannot see that it was disabled.
+    """
     start(fresh)
     run(fresh, "BEGIN", "ALTER TABLE orders DISABLE TRIGGER USER", "ALTER TABLE orders ENABLE TRIGGER USER")
     assert refusal(fresh, FOLD) in ("25001", "55000")
@@ -449,9 +453,9 @@ def test_counts_are_right_after_changes_in_the_transaction_of_a_fold(fresh: Conn
 
 
 def test_a_fold_within_a_statement_counts_no_row_twice(fresh: Connection) -> None:
-    """The table has rows that later triggers of the statement have yet to count.
+    """The table has rows that later triggers of the same statement have yet to count.
 
-    If the fold counted the table, these rows would be counted twice.
+    If the fold counted the table, it would count these rows twice.
     """
     start(fresh)
     run(fresh, "CREATE FUNCTION fold() RETURNS trigger LANGUAGE plpgsql AS "
@@ -468,7 +472,6 @@ def test_a_fold_within_a_statement_counts_no_row_twice(fresh: Connection) -> Non
 
 
 def test_counts_stay_with_a_table_that_is_renamed(fresh: Connection) -> None:
-    """The view and its counts stay with the table that was renamed."""
     start(fresh)
     run(fresh, "CREATE TABLE filled (LIKE orders)", "BEGIN", "ALTER TABLE orders RENAME TO orders_old",
         "ALTER TABLE filled RENAME TO orders", "COMMIT", "INSERT INTO orders VALUES (1, 'other')",
@@ -483,7 +486,7 @@ def test_counts_do_not_mix_after_a_swap_of_schemas(fresh: Connection) -> None:
 
     Writers fail until the owner repairs the counts.
 
-    The trigger in C finds the deltas by the schema of its function, whatever the name of that schema is.
+    The trigger in C finds the deltas in the schema of its function, even if that schema was renamed.
     """
     for schema in ("blue", "green"):
         run(fresh, f"CREATE SCHEMA {schema}", f"SET search_path = {schema}, public", *PLAIN, ROWS, START, FOLD)
@@ -519,7 +522,7 @@ def test_merge_that_moves_rows_is_counted_or_refused(fresh: Connection) -> None:
 
 
 def test_merge_that_inserts_before_it_updates_is_counted(fresh: Connection) -> None:
-    """PostgreSQL 18.6 passes the inserted row to statement triggers in place of the rows that are updated after it."""
+    """PostgreSQL 18.6 passes the inserted row to statement-level triggers instead of the rows updated after it."""
     start(fresh, PARTS)
     run(fresh, "MERGE INTO orders USING (VALUES (-1, 'new'), (7, 'first'), (-2, 'newer'), (160, 'second')) "
                "AS v(id, status) ON orders.id = v.id WHEN MATCHED THEN UPDATE SET status = v.status "
@@ -561,7 +564,7 @@ def test_writes_with_the_replication_role_replica_are_counted(fresh: Connection)
 
 
 def test_a_detached_partition_is_no_longer_counted(fresh: Connection) -> None:
-    """The partition keeps its statement triggers. The fold removes the partition's rows from the counts."""
+    """The partition keeps its statement-level triggers, but the fold removes its rows from the counts."""
     start(fresh, PARTS)
     run(fresh, "ALTER TABLE orders DETACH PARTITION low", FOLD, "DELETE FROM low WHERE id < 20",
         "INSERT INTO low VALUES (-9, 'gone')", "UPDATE low SET status = 'gone'")  # fmt: skip
@@ -573,9 +576,9 @@ def test_a_detached_partition_is_no_longer_counted(fresh: Connection) -> None:
 
 
 def test_changed_triggers_of_a_partition_are_noticed(fresh: Connection) -> None:
-    """After ENABLE TRIGGER the trigger for replicas also fires, and would count rows twice.
+    """After ENABLE TRIGGER, the trigger for replicas also fires, and would count rows twice.
 
-    After DISABLE TRIGGER rows that move to another partition would be missed.
+    After DISABLE TRIGGER, rows that move to another partition would be missed.
     """
     for change in ("ENABLE TRIGGER USER", "DISABLE TRIGGER USER"):
         start(fresh, PARTS)
@@ -589,7 +592,10 @@ def test_changed_triggers_of_a_partition_are_noticed(fresh: Connection) -> None:
 
 
 def test_equal_groups_with_different_bytes_are_counted_as_one(fresh: Connection) -> None:
-    """Numbers that are equal but written differently, and long texts that are compressed, out of line, or neither."""
+    """Numbers that are written differently fall into one group.
+
+    So do equal strings, whether they are stored compressed, out of line or plain.
+    """
     long = "(SELECT string_agg(md5(k::text), '') FROM generate_series(1, 300) AS k)"
     run(fresh, "CREATE TABLE orders (id int, status numeric, note text)",
         "ALTER TABLE orders ALTER note SET STORAGE EXTERNAL",
@@ -614,7 +620,7 @@ def test_groups_that_exceed_the_memory_of_a_statement_are_counted(fresh: Connect
     assert value(fresh, "SELECT count(*) < 55000 FROM orders_by_tenant_deltas") is True
 
 
-FORGED = (  # names of triggers, each with its table
+FORGED = (  # trigger names, each with its table
     ("zz_inorder_count_1_insert", "stolen"),
     ("{name}insert", "stolen"),
     ("{name}update", "orders"),
@@ -624,7 +630,7 @@ FORGED = (  # names of triggers, each with its table
 
 @pytest.mark.parametrize("edition", ["c"])
 def test_a_forged_trigger_writes_no_deltas(fresh: Connection, edition: str) -> None:
-    """A role with TRIGGER on a table creates triggers with the function that all owners use."""
+    """A role with TRIGGER on a table creates triggers that call the function shared by all owners."""
     if value(fresh, "SELECT to_regproc('exact_count_trigger') IS NULL"):
         pytest.skip("in the SQL edition, each view has a trigger function of its owner")
     start(fresh)
@@ -669,9 +675,9 @@ def test_constraints_that_the_owner_adds_to_the_deltas_are_checked(fresh: Connec
 
 
 def test_a_table_of_another_owner_is_not_taken_for_deltas(fresh: Connection) -> None:
-    """The trigger in C needs no privilege to write.
+    """The trigger in C needs no privileges to write.
 
-    Therefore function, deltas and table must belong to the same role.
+    The function, the deltas and the table must therefore belong to the same role.
     """
     if value(fresh, "SELECT to_regproc('exact_count_trigger') IS NULL"):
         pytest.skip("in the SQL edition, each view has a trigger function of its owner")
@@ -691,10 +697,7 @@ def test_a_table_of_another_owner_is_not_taken_for_deltas(fresh: Connection) -> 
 
 
 def test_writes_before_and_after_a_fold_are_counted(fresh: Connection, other: Connection) -> None:
-    """Writes before and after the fold are counted.
-
-    Open transactions and the fold's own transaction make such writes.
-    """
+    """Writes before and after a fold are counted, both in open transactions and in the fold's own transaction."""
     start(fresh)
     run(other, "BEGIN", "INSERT INTO orders VALUES (-1, 'open')", "SAVEPOINT s", "DELETE FROM orders WHERE id = 5")
     run(
@@ -727,7 +730,7 @@ def test_writes_before_and_after_a_fold_are_counted(fresh: Connection, other: Co
 
 
 def test_rows_committed_during_the_start_are_counted_once(fresh: Connection, other: Connection) -> None:
-    """Rows that are committed after the triggers exist, and before the first fold, are counted once."""
+    """Rows committed after the triggers were created and before the first fold are counted once."""
     run(fresh, *PLAIN, ROWS, START)
     run(other, "BEGIN", "INSERT INTO orders VALUES (-1, 'open')")
     run(
@@ -746,7 +749,7 @@ def test_rows_committed_during_the_start_are_counted_once(fresh: Connection, oth
 
 
 def test_writers_fold_automatically(fresh: Connection, other: Connection) -> None:
-    """Writers fold without cron, even while another transaction stays open.
+    """Writers fold automatically without pg_cron, even while another transaction stays open.
 
     The deltas of that transaction are counted later.
     """
@@ -764,7 +767,7 @@ def test_writers_fold_automatically(fresh: Connection, other: Connection) -> Non
 
 
 def pages(connection: Connection) -> int:
-    """The number of pages of the deltas table that a query of the view reads."""
+    """Return the number of pages of the deltas table that a query of the view reads."""
     explained = value(connection, "EXPLAIN (ANALYZE, BUFFERS, TIMING off, FORMAT json) SELECT * FROM orders_by_status")
     nodes = [explained[0]["Plan"]]
     number = 0
@@ -778,7 +781,7 @@ def pages(connection: Connection) -> int:
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
 def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connection, tables: Sequence[str]) -> None:
-    """VACUUM cannot remove folded deltas, but reads do not reach them."""
+    """VACUUM cannot remove folded deltas, but reads do not visit them."""
     start(fresh, tables)
     snapshot(other)
     write = "UPDATE orders SET status = 's' || (id + tenant) % 4, tenant = tenant + 1 WHERE id = 1 + {} % 100"
@@ -787,23 +790,23 @@ def test_a_held_snapshot_makes_reads_no_slower(fresh: Connection, other: Connect
         run(fresh, "BEGIN", *map(write.format, range(100)), "COMMIT", FOLD, write.format(turn))
         at_first = at_first or pages(fresh)
     assert pages(fresh) <= 3 * at_first
-    # These deltas are older than the fold. After the DELETE, many pages of the table and of the index have few rows.
+    # These deltas are older than the fold. After the DELETE, many pages of the table and of the index contain few rows.
     run(fresh, "ALTER INDEX orders_by_status_deltas_xact_idx SET (deduplicate_items = off)", "BEGIN",
         "SELECT set_config('inorder.folding', 'orders_by_status_deltas'::regclass::oid::text, true)",
         "INSERT INTO orders_by_status_deltas (g1, n, xact) "
         "SELECT 's1', 0, (3 + n % 100)::text::xid8 FROM generate_series(1, 30000) AS n",
         "DELETE FROM orders_by_status_deltas WHERE n = 0 AND proof IS NULL", "COMMIT")  # fmt: skip
-    # With one group, the planner estimates that the index costs more than the whole table.
+    # With one group, the planner estimates that an index scan costs more than a sequential scan.
     for changes in ((), ("UPDATE orders SET status = 's1'", FOLD)):
         run(fresh, *changes)
-        for statement in ("VACUUM", "ANALYZE", "VACUUM"):  # autovacuum would do this
+        for statement in ("VACUUM", "ANALYZE", "VACUUM"):  # autovacuum would run these
             run(fresh, f"{statement} orders_by_status_deltas")
             assert pages(fresh) <= 3 * at_first, (changes, statement)
     assert difference(fresh) == difference(other) == []
 
 
 def test_writers_need_only_the_table_and_readers_only_the_view(fresh: Connection) -> None:
-    """Writers need privileges on the table only, readers on the view only. No role can write deltas itself."""
+    """Writers need privileges on the table only, and readers on the view only. No role can write deltas itself."""
     start(fresh)
     run(fresh, "CREATE VIEW writable WITH (security_invoker = off) AS SELECT * FROM orders")
     with roles(fresh, "writer", "by_column", "by_view", "reader", "stranger"):
@@ -830,7 +833,7 @@ def test_writers_need_only_the_table_and_readers_only_the_view(fresh: Connection
             for call in (START, FOLD, "SELECT exact_count_stop('orders', by => '{status}')"):
                 assert refusal(fresh, call) == "42501", (role, call)
             run(fresh, "RESET ROLE")
-        # The view has the rights of its owner also while it counts the table.
+        # The view has its owner's rights even while it counts the table.
         run(fresh, "VACUUM FULL orders", "SET ROLE reader")
         assert value(fresh, "SELECT count FROM orders_by_status WHERE status = 'w'") == 1
         run(fresh, "RESET ROLE")
@@ -880,7 +883,7 @@ def test_stopping_a_count_drops_all_its_objects(fresh: Connection) -> None:
 
 
 def test_counts_are_right_in_a_restored_database(fresh: Connection, cluster: Cluster, tmp_path: Path) -> None:
-    """In a restored database, the view counts the table until the first fold. Writers continue."""
+    """In a restored database, the view counts the table until the first fold, and writers continue."""
     start(fresh, PARTS)
     run(fresh, "INSERT INTO orders VALUES (-1, 'unfolded')")
     with copied(cluster, "tail", cluster, "restored", "custom", tmp_path) as restored:

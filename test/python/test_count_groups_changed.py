@@ -1,4 +1,4 @@
-"""Counts by group of a table that its owner, or another role, changes in ways that leave no trace."""
+"""Counts by group of a table that its owner or another role changed without leaving a trace."""
 
 from collections.abc import Sequence
 
@@ -17,9 +17,9 @@ FUNCTION = "CREATE FUNCTION {} RETURNS trigger LANGUAGE plpgsql AS 'BEGIN {} RET
 
 
 def test_a_counted_table_cannot_become_a_partition_or_inheritance_child(fresh: Connection) -> None:
-    """A DELETE from a parent without common columns fires no trigger of the child.
+    """A DELETE on a parent without common columns fires no trigger of the child.
 
-    NO INHERIT then removes the last trace.
+    NO INHERIT would then remove the last trace of it.
     """
     start(fresh)
     run(fresh, "CREATE TABLE parent ()", "CREATE TABLE above (LIKE orders) PARTITION BY LIST (id)")
@@ -33,15 +33,15 @@ def test_a_former_partition_is_counted_and_folds_only_after_a_commit(fresh: Conn
         "CREATE TABLE above (LIKE orders) PARTITION BY LIST (id)", "ALTER TABLE above ATTACH PARTITION orders DEFAULT",
         "DELETE FROM above WHERE id < 9", "ALTER TABLE above DETACH PARTITION orders")  # fmt: skip
     assert difference(fresh, "orders_count", "SELECT count(*) FROM orders") == []
-    # If a transaction changes a row of the catalog twice, the row keeps the ID of the same transaction. A fold could
-    # not see a second change.
+    # A catalog row that one transaction changes twice keeps the same xmin, so a fold could not detect the second
+    # change.
     run(fresh, "BEGIN", "GRANT SELECT ON orders TO PUBLIC")
     assert refusal(fresh, FOLD) == "25001"
     run(fresh, "ROLLBACK")
 
 
 def test_a_fold_is_refused_if_columns_swap_names(fresh: Connection) -> None:
-    """The view would count the column that had the name before, and the triggers the column that has the name now."""
+    """The view would count the column that had the name before, and the triggers the column that has it now."""
     start(fresh)
     run(fresh, "ALTER TABLE orders RENAME status TO former", "ALTER TABLE orders RENAME note TO status")
     assert refusal(fresh, FOLD) == "55000"
@@ -59,7 +59,7 @@ def test_a_fold_is_refused_if_counted_columns_swap_names(fresh: Connection) -> N
 
 
 def test_a_fold_is_refused_if_a_later_trigger_moves_rows(fresh: Connection) -> None:
-    """MERGE hides a row that is moved. Our trigger sees only changes of triggers that fire before our trigger."""
+    """MERGE hides a row that is moved. The trigger of inorder sees only what earlier triggers have changed."""
     start(fresh, PARTS)
     run(
         fresh,
@@ -74,7 +74,7 @@ def test_a_fold_is_refused_if_a_later_trigger_moves_rows(fresh: Connection) -> N
 
 
 def test_deltas_of_a_publisher_are_left_out(fresh: Connection) -> None:
-    """Deltas of a publisher may have this server's transaction IDs, for example if this was the publisher's standby."""
+    """A publisher's deltas may have transaction IDs of this server, for example if it was the publisher's standby."""
     start(fresh)
     run(fresh, "SET session_replication_role = replica",
         "INSERT INTO orders_by_status_deltas (g1, n, xact) VALUES ('other', 1, pg_current_xact_id())",
@@ -89,7 +89,7 @@ def test_writers_continue_without_the_view(fresh: Connection) -> None:
 
 
 def test_a_table_that_replaced_the_deltas_gets_no_rows(fresh: Connection) -> None:
-    """The table's owner could run a trigger with the rights of each writer."""
+    """The owner of the new table could run a trigger with the rights of each writer."""
     start(fresh)
     run(fresh, "DROP TABLE orders_by_status_deltas CASCADE", "CREATE TABLE ran ()", "GRANT ALL ON ran TO PUBLIC")
     with roles(fresh, "stranger"):
@@ -106,7 +106,7 @@ def test_a_table_that_replaced_the_deltas_gets_no_rows(fresh: Connection) -> Non
 
 
 def test_a_view_of_another_owner_is_not_folded(fresh: Connection) -> None:
-    """If a writer folded this view, the view's functions would run with the rights of the owner of the table."""
+    """If a writer folded this view, its functions would run with the rights of the table's owner."""
     start(fresh)
     newest = "SELECT max(xact::text) FROM orders_by_status_deltas WHERE proof IS NOT NULL"
     writes = [f"INSERT INTO orders VALUES (-{number})" for number in range(1, 21)]
@@ -175,9 +175,9 @@ def test_two_sets_of_counts_with_one_name_are_refused(fresh: Connection) -> None
 
 
 def test_tables_of_deltas_and_logs_cannot_be_counted_by_group(fresh: Connection) -> None:
-    """The triggers in C write deltas and logs without a statement.
+    """The triggers in C write deltas and logs without executing a statement.
 
-    A statement trigger on these tables would count no rows.
+    A statement-level trigger on these tables would therefore count no rows.
     """
     start(fresh)
     assert refusal(fresh, "SELECT exact_count_start('orders_by_status_deltas', by => '{}')") == "42809"
@@ -189,9 +189,9 @@ def test_tables_of_deltas_and_logs_cannot_be_counted_by_group(fresh: Connection)
 
 
 def test_the_documented_privileges_suffice_to_fold(fresh: Connection) -> None:
-    """In the SQL edition a writer folds with its own privileges.
+    """In the SQL edition, a writer folds with its own privileges.
 
-    The privileges of docs/count.md suffice, without TRIGGER.
+    The privileges listed in docs/count.md suffice, without TRIGGER.
     """
     start(fresh)
     newest = "SELECT max(xact::text) FROM orders_by_status_deltas WHERE proof IS NOT NULL"
@@ -209,7 +209,10 @@ def test_the_documented_privileges_suffice_to_fold(fresh: Connection) -> None:
 
 
 def test_the_owner_of_the_schema_cannot_replace_the_function_that_folds(fresh: Connection) -> None:
-    """In the SQL edition the function runs as each writer that may fold. In the C extension writers do not call it."""
+    """In the SQL edition, each writer that may fold runs this function.
+
+    In the C extension, writers do not call it.
+    """
     run(fresh, "CREATE TABLE ran ()", "GRANT INSERT ON ran TO PUBLIC")
     with roles(fresh, "keeper", "owning"):
         if value(fresh, "SELECT to_regproc('feed_admit') IS NOT NULL"):
@@ -268,7 +271,7 @@ CHANGED_DELTAS = {
 
 @pytest.mark.parametrize("name", CHANGED_DELTAS)
 def test_changed_deltas_are_noticed(fresh: Connection, name: str) -> None:
-    """Rows are added to the deltas, or left out of them, without an error."""
+    """Rows are added to or left out of the deltas without an error."""
     start(fresh)
     run(fresh, "INSERT INTO orders VALUES (-20, 'unfolded')")
     for statement in CHANGED_DELTAS[name]:
@@ -289,7 +292,7 @@ def test_a_fold_is_refused_in_a_transaction_that_changed_the_deltas(fresh: Conne
 
 
 def test_a_fold_is_refused_if_deltas_have_row_security(fresh: Connection) -> None:
-    """A policy of the deltas would hide rows of a fold from the owner, if the owner is not a superuser."""
+    """A policy on the deltas would hide rows of a fold from their owner unless the owner is a superuser."""
     with roles(fresh, "owning"):
         if value(fresh, "SELECT to_regproc('feed_admit') IS NOT NULL"):
             run(fresh, "SELECT feed_admit('owning')")
@@ -303,7 +306,7 @@ def test_a_fold_is_refused_if_deltas_have_row_security(fresh: Connection) -> Non
 
 
 def test_deltas_of_other_columns_are_noticed(fresh: Connection) -> None:
-    """A fold would round the groups, or swap the columns by which it counts."""
+    """A fold would round the groups or swap the grouping columns."""
     run(fresh, "CREATE TABLE orders (a numeric(5, 0), b numeric(5, 0))", START.replace("status", "a,b"),
         "DROP VIEW orders_by_a_b", "ALTER TABLE orders ALTER a TYPE numeric(5, 1)",
         "INSERT INTO orders VALUES (1.4, 2), (1.5, 2)")  # fmt: skip
@@ -332,7 +335,7 @@ CHANGED_LATER = {
 def test_counts_are_right_if_the_table_changes_after_the_snapshot(
     fresh: Connection, other: Connection, tables: Sequence[str], name: str
 ) -> None:
-    """The transaction's own statements fire the present triggers, which its snapshot does not show."""
+    """The transaction's own statements fire the current triggers, which its snapshot does not show."""
     start(fresh, tables)
     column = "former" if name == "columns" else "status"
     groups = GROUPS.replace("status", column)

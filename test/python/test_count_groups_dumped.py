@@ -1,4 +1,4 @@
-"""Counts by group after a dump was restored in parts, or restored into the same database."""
+"""Counts by group after a dump was restored in parts or into the same database."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,9 +30,9 @@ def restore(cluster: Cluster, database: str, file: str, *options: str) -> None:
 
 
 def play(connection: Connection) -> None:
-    """The view counts the table before the first fold, and reads the counts afterwards.
+    """Check that the view equals GROUP BY before and after the first fold.
 
-    In both cases it equals GROUP BY.
+    The view counts the table before that fold, and reads the stored counts afterwards.
     """
     assert difference(connection) == []
     for statement in ("INSERT INTO orders VALUES (-2, 'new')", FOLD, "DELETE FROM orders WHERE id < 9"):
@@ -50,7 +50,7 @@ def play(connection: Connection) -> None:
 def test_rows_of_a_dump_restored_in_parts_are_counted_once(
     fresh: Connection, cluster: Cluster, tables: Sequence[str], options: Sequence[str], tmp_path: Path
 ) -> None:
-    """If the triggers are restored before the data, the triggers count the data."""
+    """If the triggers are restored before the data, they count the data."""
     start(fresh, tables)
     run(fresh, "INSERT INTO orders VALUES (-1, 'unfolded')")
     file = dumped(cluster, fresh.info.dbname, tmp_path)
@@ -66,7 +66,7 @@ def test_rows_of_a_dump_restored_in_parts_are_counted_once(
 def test_rows_restored_where_they_were_deleted_are_counted_once(
     fresh: Connection, cluster: Cluster, tables: Sequence[str], emptied: Sequence[str], tmp_path: Path
 ) -> None:
-    """Rows are counted when they are restored. The restored deltas must not count these rows again."""
+    """Rows are counted when they are restored. The restored deltas must not count them again."""
     start(fresh, tables)
     run(fresh, "INSERT INTO orders VALUES (-1, 'unfolded')")
     file = dumped(cluster, fresh.info.dbname, tmp_path, "--data-only", "--schema=public")

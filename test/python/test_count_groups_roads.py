@@ -1,4 +1,4 @@
-"""Counts by group of rows that arrive in other ways: COPY, cascades, other roles, subscriptions, restores, triggers."""
+"""Counts by group of rows changed through COPY, cascades, rules, triggers, other roles, subscriptions and restores."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ FUNCTION = "CREATE FUNCTION {} RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {} E
 
 
 def play(connection: Connection, *statements: str, folds: bool = True) -> None:
-    """Execute statements. After each statement, the view equals GROUP BY, before and after a fold."""
+    """Execute statements, and check after each that the view equals GROUP BY both before and after a fold."""
     for statement in statements:
         run(connection, statement)
         assert difference(connection) == [], statement
@@ -74,12 +74,12 @@ def test_frozen_rows_of_copy_are_counted(fresh: Connection, other: Connection) -
 
 
 def test_counts_are_right_while_a_detachment_is_pending(fresh: Connection, other: Connection) -> None:
-    """The table is no longer a full partition, and not yet independent. Folds and writers continue."""
+    """The table is neither a full partition any more nor independent yet. Folds and writers continue."""
     start(fresh, PARTS)
     detach = "ALTER TABLE orders DETACH PARTITION low CONCURRENTLY"
     writes = ("INSERT INTO orders VALUES (500, 'high')", "DELETE FROM low WHERE id < 3",
               "UPDATE orders SET status = 'again' WHERE id > 150")  # fmt: skip
-    other.prepare_threshold = None  # a plan made with the older snapshot would keep the partition
+    other.prepare_threshold = None  # a plan made with the older snapshot would still include the partition
     run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM orders")
     assert difference(other) == []
     with connect(fresh.info.dsn) as detaching, blocked(refusal, detaching, detach) as detachment:
@@ -104,7 +104,7 @@ def test_counts_are_right_while_a_detachment_is_pending(fresh: Connection, other
 def test_counts_are_right_beside_a_prepared_fold(
     fresh: Connection, other: Connection, tables: Sequence[str], end: str
 ) -> None:
-    """The prepared transaction has also written before and after its fold. Other folds wait for the transaction."""
+    """The prepared transaction wrote rows both before and after its fold, and other folds wait for it."""
     start(fresh, tables)
     run(other, "BEGIN", "DELETE FROM orders WHERE id < 9", FOLD, "UPDATE orders SET status = 'later' WHERE id < 19")
     assert difference(other) == []
@@ -136,9 +136,9 @@ def test_deltas_can_be_restored_on_a_server_with_lower_transaction_ids(
 
 @pytest.mark.parametrize("tables", [PLAIN, PARTS], ids=["plain", "partitions"])
 def test_changes_by_foreign_keys_are_counted(fresh: Connection, tables: Sequence[str]) -> None:
-    """The roles have no privilege on the table.
+    """The roles have no privileges on the table.
 
-    The server changes the table's rows after changes of the referenced table.
+    The server changes its rows because of changes to the referenced tables.
     """
     run(fresh, *tables, "CREATE TABLE parents (id int PRIMARY KEY)", "INSERT INTO parents VALUES (0), (1), (2), (3)",
         ROWS, "ALTER TABLE orders ADD FOREIGN KEY (tenant) REFERENCES parents ON DELETE CASCADE ON UPDATE SET NULL",
@@ -159,7 +159,10 @@ def test_changes_by_foreign_keys_are_counted(fresh: Connection, tables: Sequence
 
 
 def test_inserts_by_a_rule_are_counted(fresh: Connection) -> None:
-    """A role that writes by a rule has no privilege on the table. In the SQL edition the triggers run as that role."""
+    """A role that writes through a rule has no privileges on the table.
+
+    In the SQL edition, the triggers run as that role.
+    """
     start(fresh)
     run(
         fresh,
@@ -196,7 +199,7 @@ def test_writes_with_privileges_on_columns_are_counted(fresh: Connection) -> Non
 
 
 def test_row_security_of_writers_does_not_change_counts(fresh: Connection) -> None:
-    """Writers see some of the rows. Readers of the view get counts of all rows, which the view's owner sees."""
+    """Writers see only some of the rows. Readers of the view get counts of all rows, as the view's owner sees them."""
     start(fresh)
     with roles(fresh, "limited", "owning"):
         admit(fresh, "limited", "owning")
@@ -211,7 +214,7 @@ def test_row_security_of_writers_does_not_change_counts(fresh: Connection) -> No
             run(fresh, "RESET ROLE")
             assert difference(fresh) == [] and stands(fresh), statement
         run(fresh, "ALTER TABLE orders FORCE ROW LEVEL SECURITY")
-        assert difference(fresh) == [] and not stands(fresh)  # the view counts the table, as a superuser
+        assert difference(fresh) == [] and not stands(fresh)  # the view counts the table as a superuser
         run(fresh, "ALTER TABLE orders NO FORCE ROW LEVEL SECURITY", FOLD)
         assert difference(fresh) == [] and stands(fresh)
 
@@ -257,7 +260,7 @@ def test_writes_are_counted_if_a_session_changes_its_replication_role(fresh: Con
 
 
 def test_tables_of_one_name_in_two_schemas_are_counted_separately(fresh: Connection) -> None:
-    """Rows of one table that move to another partition do not count as moved in the other table."""
+    """Rows of one table that move to another partition do not affect the counts of the other table."""
     for schema in ("blue", "green"):
         run(fresh, f"CREATE SCHEMA {schema}", f"SET search_path = {schema}, public", *PARTS, ROWS, START, FOLD)
     run(fresh, FUNCTION.format("also()", "UPDATE blue.orders SET id = NEW.id WHERE id = OLD.id; RETURN NEW;"),
@@ -269,7 +272,7 @@ def test_tables_of_one_name_in_two_schemas_are_counted_separately(fresh: Connect
 
 
 def test_an_update_whose_trigger_moves_other_rows_is_refused(fresh: Connection) -> None:
-    """The triggers cannot distinguish such an UPDATE from MERGE, which hides rows that are moved."""
+    """The triggers cannot tell such an UPDATE from MERGE, which hides moved rows."""
     start(fresh, PARTS)
     run(fresh, FUNCTION.format("also()", "IF pg_trigger_depth() < 2 THEN UPDATE orders SET id = id + 1000 WHERE "
                                          "id = OLD.id + 20; END IF; RETURN NEW;"),
@@ -320,7 +323,7 @@ def test_counts_agree_with_cursors_and_exported_snapshots(fresh: Connection, oth
 
 
 def test_vacuum_and_other_commands_leave_counts_valid(fresh: Connection) -> None:
-    """After these commands, the view need not count the table."""
+    """After each of these commands, the view still does not have to count the table."""
     start(fresh)
     for statement in ("VACUUM orders", "ANALYZE orders", "VACUUM FREEZE orders", "CREATE INDEX ON orders (tenant)",
                       "VACUUM FULL pg_class", "VACUUM FREEZE pg_trigger", "REINDEX TABLE orders", "ANALYZE",
@@ -372,9 +375,9 @@ def logical(server: Installation) -> Iterator[Cluster]:
 def test_a_subscriber_counts_what_it_receives(
     logical: Cluster, edition_name: str, tables: Sequence[str], everything: bool
 ) -> None:
-    """The subscriber counts replicated rows, beginning with the initial copy.
+    """The subscriber counts the replicated rows, starting with the initial copy.
 
-    Replicated deltas of the publisher are left out.
+    It ignores replicated deltas of the publisher.
     """
     with connect(logical.dsn) as admin:
         run(admin, "CREATE DATABASE source", "CREATE DATABASE target")

@@ -1,4 +1,4 @@
-"""The counters, compared with inserts of known cost; and CPU times, read when a process waits or has ended."""
+"""Counters are compared with inserts of known cost. CPU times are read while a process waits or after it has ended."""
 
 import os
 import signal
@@ -56,7 +56,7 @@ def test_a_known_load_is_counted(cluster: Cluster, random_keys: Connection) -> N
             other.execute(f"INSERT INTO {kind.table} DEFAULT VALUES".encode())
     counted = since(read_counters(random_keys, kind), before)
     written = float(str(value(random_keys, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), %s)", position)))
-    # The log also has up to 7 bytes of padding per record, and 24 to 40 bytes of header per page of 8 kB.
+    # The WAL also contains up to 7 bytes of padding per record, and 24 to 40 bytes of header per 8 kB page.
     assert (
         counted["wal_bytes"] <= written <= counted["wal_bytes"] + 7 * counted["wal_records"] + 40 * (written / 8192 + 2)
     )
@@ -77,7 +77,7 @@ def test_earlier_work_of_this_session_is_not_counted(random_keys: Connection) ->
 
 
 def test_all_wal_before_a_position_is_on_disk(cluster: Cluster, connection: Connection) -> None:
-    """pg_waldump can read WAL only from disk. WAL that other sessions write at the same time is included."""
+    """pg_waldump can only read WAL that is on disk. This includes WAL that other sessions write at the same time."""
     connection.execute("CREATE EXTENSION IF NOT EXISTS inorder")
 
     def log(ended: threading.Event) -> None:
@@ -100,7 +100,7 @@ def test_no_position_is_just_after_the_header_of_a_page(connection: Connection) 
         connection.execute("SELECT pg_logical_emit_message(false, '', repeat('x', %s))", (size,))
         return int(value(connection, "SELECT pg_current_wal_insert_lsn() - '0/0'"))
 
-    # The server logs a snapshot of its own every 15 s. The test therefore repeats its steps.
+    # The server logs a snapshot every 15 s, which may come between the steps. The test therefore repeats them.
     end = logged(8)
     least = min(after - before for before, after in pairwise([end, logged(8), logged(8), logged(8)])
                 if before // 8192 == after // 8192)  # fmt: skip
@@ -119,9 +119,9 @@ def test_the_first_change_of_a_page_after_a_checkpoint_counts_an_image(
     kind = KEY_KINDS["random"]
     random_keys.execute(
         f"ALTER TABLE {kind.table} SET (autovacuum_enabled = off)".encode()
-    )  # autovacuum would write pages, too
+    )  # autovacuum would write pages as well
     random_keys.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, 100000)".encode())
-    # Only pages that exist at the checkpoint get images, not pages that splits create afterwards.
+    # Only pages that exist at the checkpoint get full-page images. Pages created by later splits do not.
     index_pages = read_sizes(random_keys, kind)["index_bytes"] / 8192
     images = []
     for checkpoint in (True, False):
@@ -138,7 +138,7 @@ def test_the_first_change_of_a_page_after_a_checkpoint_counts_an_image(
 def test_counters_are_not_read_while_another_session_is_open(
     cluster: Cluster, random_keys: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The share of the open session would only be counted in the next reading. Therefore the reading is an error."""
+    """The open session's share would only be counted by the next reading, so the reading raises an error."""
     monkeypatch.setattr(counters, "SESSION_SECONDS", 0.2)
     with connect(cluster.dsn), pytest.raises(InorderError, match="other sessions are still connected"):
         read_counters(random_keys, KEY_KINDS["random"])
@@ -161,13 +161,14 @@ def test_leaf_density_is_read_if_pgstattuple_is_installed(cluster: Cluster, rand
     random_keys.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, {ROWS})".encode())
     density, blocks = read_leaf_density(random_keys, kind), read_sizes(random_keys, kind)["index_bytes"] / 8192
     assert 40 < density["leaf_density"] <= 100
-    assert read_index_pages(random_keys, kind) == density | {"leaf_pages": blocks - 2}  # without metapage and root
+    # all blocks except the metapage and the root page
+    assert read_index_pages(random_keys, kind) == density | {"leaf_pages": blocks - 2}
     assert read_leaf_density(random_keys, KEY_KINDS["random_none"]) == {}
     random_keys.execute("CREATE ROLE density_owner")
     random_keys.execute("GRANT USAGE ON SCHEMA inorder_lab TO density_owner")
     try:
         random_keys.execute(f"ALTER TABLE {kind.table} OWNER TO density_owner; SET ROLE density_owner".encode())
-        assert read_index_pages(random_keys, kind) == {}  # for members of pg_stat_scan_tables only
+        assert read_index_pages(random_keys, kind) == {}  # only members of pg_stat_scan_tables may read it
     finally:
         random_keys.execute("RESET ROLE")
         random_keys.execute("DROP OWNED BY density_owner")
@@ -202,14 +203,14 @@ def test_reading_cpu_waits_for_sessions_that_are_ending(cluster: Cluster, connec
         time.sleep(0.3)
         waited = not reading.done()
         os.kill(process, signal.SIGCONT)
-        assert reading.result() - before > 0.9 * spent - 0.02  # CPU times are rounded to ticks of 10 ms, at both ends
+        assert reading.result() - before > 0.9 * spent - 0.02  # both CPU times are rounded to ticks of 10 ms
     assert waited and process not in children_of(cluster.process.pid)
 
 
 def test_reading_cpu_fails_if_a_session_continues(
     cluster: Cluster, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without an error, the reading would have only a part of the CPU time of the session that continues."""
+    """Otherwise, the reading would include only part of the CPU time of the session that continues."""
     assert cluster.process is not None
     monkeypatch.setattr(timing, "ENDING_SECONDS", 0.2)
     with connect(cluster.dsn), pytest.raises(InorderError, match="sessions of the server have not ended"):

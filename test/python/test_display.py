@@ -1,4 +1,4 @@
-"""The display of progress while an experiment runs."""
+"""The progress display of a running experiment."""
 
 import io
 

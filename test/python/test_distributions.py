@@ -1,4 +1,4 @@
-"""The files that script/packages makes are reproducible and complete. test_packages.py installs them."""
+"""The files built by script/packages are reproducible and complete. test_packages.py installs them."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ from inorder.lab.server.cluster import Cluster
 from conftest import ROOT, text
 from dockerfile import instructions
 
-# The specification of PGXN's META.json, 1.0.0.
+# The specification of META.json by PGXN, version 1.0.0.
 RELATIONS = {"requires", "recommends", "suggests", "conflicts"}
 PHASES = {"configure", "build", "test", "runtime", "develop"}
 SEMANTIC_VERSION = r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)([a-z][a-z0-9-]*)?"
@@ -83,7 +83,7 @@ def test_two_builds_give_the_same_bytes(dist: Path, tmp_path: Path) -> None:
 
 
 def test_times_and_modes_of_files_are_those_of_the_commit(dist: Path) -> None:
-    """Times and modes do not depend on the umask or the time zone of the build."""
+    """Timestamps and file modes do not depend on the umask or time zone of the build."""
     git = ["git", "-c", f"safe.directory={ROOT}", "log", "-1", "--format=%ct"]
     moment = int(subprocess.run(git, check=True, capture_output=True, text=True, cwd=ROOT).stdout)
     year, month, day, hour, minute, second, *_ = time.gmtime(moment)
@@ -91,7 +91,7 @@ def test_times_and_modes_of_files_are_those_of_the_commit(dist: Path) -> None:
         with zipfile.ZipFile(dist / name) as packed:
             assert {info.date_time for info in packed.infolist()} == {(year, month, day, hour, minute, second // 2 * 2)}
             modes = {info.external_attr >> 16 & 0o777 for info in packed.infolist() if not info.is_dir()}
-            assert modes <= {0, 0o644, 0o755}, name  # a mode of 0 stands for a file that is not executable
+            assert modes <= {0, 0o644, 0o755}, name  # the mode is 0 for a file that is not executable
     with tarfile.open(dist / f"inorder-{__version__}.tar.gz") as packed_too:
         assert {member.mtime for member in packed_too} == {moment}
         assert {member.mode for member in packed_too if member.isfile()} <= {0o644, 0o755}

@@ -1,4 +1,4 @@
-"""The resource of dlt, loaded into DuckDB: each row once, even if a run is killed between extraction and load."""
+"""The dlt resource loads each row into DuckDB once, even if a run is killed between extraction and load."""
 
 import os
 import shutil
@@ -141,7 +141,7 @@ def test_a_hint_of_the_caller_is_used(
 ) -> None:
     """Without the hint, a value that Arrow cannot represent is an error.
 
-    The message has the key of the row, and the hint.
+    The message contains the row's key and the hint.
     """
     fresh.execute(f"ALTER TABLE events ADD v {kind} DEFAULT '{value}'".encode())
     fresh.execute("INSERT INTO events (n) VALUES (11)")
@@ -178,7 +178,7 @@ def test_the_number_of_batches_of_a_run_is_limited(cluster: Cluster, fresh: Conn
     later_rows = []
     for rows in source.batches(reader, arrow, state, "beginning", 4, None):
         later_rows += rows["n"].to_pylist()
-        if len(later_rows) < 5:  # bounds the inserts, in case the loop would follow new rows without end
+        if len(later_rows) < 5:  # limits the inserts in case the loop would follow new rows forever
             insert(fresh, 1, 100)
     arrow.close()
     reader.close()
@@ -188,7 +188,7 @@ def test_the_number_of_batches_of_a_run_is_limited(cluster: Cluster, fresh: Conn
 
 
 def test_a_batch_without_rows_is_skipped(cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are committed after the run has begun. The run notices them, but only the next run delivers them."""
+    """The run notices rows that are committed after it began, but only the next run delivers them."""
     reader, arrow = source.Reader(f"{cluster.dsn} dbname=tail", "events"), source.ArrowReader("")
     start: Callable[[str], str] = reader.start
 
@@ -251,7 +251,10 @@ STEPS = (
 
 
 def test_changes_are_merged_and_deleted(cluster: Cluster, fresh: Connection, tmp_path: Path) -> None:
-    """Changes come in batches of a few rows. The whole table comes in a batch of its own, and replaces the old rows."""
+    """Changes are loaded in batches of a few rows.
+
+    A batch with the whole table is loaded alone, and replaces the old rows.
+    """
     run(fresh, "CREATE TABLE t (id int, version int, note text, PRIMARY KEY (id) INCLUDE (note))",
         "INSERT INTO t SELECT n, 0, 'x' FROM generate_series(1, 5) AS n", "SELECT changes_enable('t')")  # fmt: skip
     lake = f"{tmp_path}/lake.duckdb"
@@ -261,7 +264,7 @@ def test_changes_are_merged_and_deleted(cluster: Cluster, fresh: Connection, tmp
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
     for statements in STEPS:
         run(fresh, *statements)
-        for _ in range(2):  # the first run may end before the whole table comes
+        for _ in range(2):  # the first run may end before the batch with the whole table
             pipeline.run(source.feed_table(dsn, "t", changes=True, max_rows=4))
         with duckdb.connect(lake) as loaded:
             rows = loaded.execute("SELECT id, version, note FROM shop.t ORDER BY id").fetchall()
@@ -278,7 +281,7 @@ EQUAL = (("numeric", "1.0", "1.00"), ("float8", "0", "-0"), ("interval", "1 day"
 def test_equal_keys_that_are_written_differently_are_merged(
     cluster: Cluster, fresh: Connection, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
-    """The destination has the row once after each run, whether or not it treats the two keys as equal."""
+    """After each run the destination has the row once, whether or not it treats the two keys as equal."""
     kind, former, present = equal
     run(fresh, f"CREATE TABLE t (id {kind} PRIMARY KEY, n int)", f"INSERT INTO t VALUES ('{former}', 0)",
         "SELECT changes_enable('t')")  # fmt: skip
@@ -296,7 +299,7 @@ def test_equal_keys_that_are_written_differently_are_merged(
 def test_batches_are_smaller_after_an_interrupted_read(
     cluster: Cluster, fresh: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server is still sending the eight megabytes of the batch when the driver has received four."""
+    """When the driver has received four megabytes, the server is still sending the eight megabytes of the batch."""
     fresh.execute("ALTER TABLE events ADD body text")
     fresh.execute("INSERT INTO events (n, body) SELECT n, repeat('x', 2000) FROM generate_series(1, 4000) AS n")
     converted, cuts = arrow_reader.converted, ["SELECT pg_cancel_backend(pid) FROM pg_stat_activity "

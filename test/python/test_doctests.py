@@ -26,7 +26,9 @@ def with_examples() -> list[Path]:
 
 
 def module_of(path: Path) -> str:
-    """The name by which tests import a module: its folder above the outermost package is in sys.path.
+    """Return the name under which tests import a module.
+
+    The folder above its outermost package is in sys.path.
 
     >>> module_of(Path("inorder/tail/run.py")), module_of(Path("test/load/fuzz/calls.py"))
     ('inorder.tail.run', 'load.fuzz.calls')

@@ -1,7 +1,7 @@
 """A table is dropped while a call waits for it: the error says that the table does not exist.
 
 For a statement with ``null::t``, the server's parser opens the table if the session has not opened it before. In that
-case only the server's own error is possible. In these tests the session has opened the table.
+case only the server's own error is possible. In these tests the session has opened the table before.
 """
 
 import psycopg
@@ -39,7 +39,7 @@ def drop_feeds(owner: Connection) -> None:
 
 
 def outcome(owner: Connection, reader: Connection, tables: str, call: str) -> str | None:
-    """The SQLSTATE of a call that waits for a table while the table is dropped."""
+    """Return the SQLSTATE of a call that waits for a table while another session drops it."""
     if "null::" in call:
         run(reader, begin(call), call, "ROLLBACK")
     run(owner, "BEGIN", f"DROP TABLE {tables}")

@@ -1,4 +1,4 @@
-"""Rows that leave the database survive a crash unchanged, even if they were updated after the batch was taken.
+"""Rows that left the database survive a crash unchanged, even if they were updated after the batch was taken.
 
 Writers commit asynchronously, and no other session flushes their commits.
 """
@@ -30,7 +30,7 @@ WRITES = "INSERT INTO events (n) VALUES (0)", "INSERT INTO t VALUES (1, 'a') ON 
 UPDATES = "UPDATE events SET n = n + 1", "UPDATE t SET note = note || '!'"
 KEPT = "SELECT b::text FROM reader_next_batch('{log}', reader_start('{log}')) AS b"
 BATCH, CHANGES = "'{batch}'::text::feed_batch", "'{changes}'::text::feed_batch"
-# Ways in which rows leave the database, after another call has determined the batch.
+# Calls through which rows leave the database after another call has determined the batch.
 HANDED_OUT = {
     "feed_batch_rows": "SELECT * FROM feed_batch_rows('f', {number}, null::events)",
     "reader_batch_rows": f"SELECT * FROM reader_batch_rows('events', {BATCH}, null::events)",
@@ -80,7 +80,7 @@ def test_the_wal_of_rows_that_were_read_is_on_disk(lazy: Cluster, writer: Connec
 
 
 def test_the_commit_of_a_read_is_on_disk(lazy: Cluster, writer: Connection, edition_name: str) -> None:
-    """A transaction that has moved a feed is not lost after its commit: its rows may have left the database."""
+    """A committed transaction that moved a feed is never lost, because its rows may have left the database."""
     # The SQL edition has neither feed_read nor changes_read.
     reads = ("feed_read('f', null::events)", "changes_read('copy', null::t)") if edition_name == "c" else ()
     lost = []
@@ -96,7 +96,10 @@ def test_the_commit_of_a_read_is_on_disk(lazy: Cluster, writer: Connection, edit
 
 
 def test_a_crash_between_batch_and_rows_leaves_the_copy_right(lazy: Cluster, writer: Connection) -> None:
-    """The copy would have rows of a later snapshot. After the batch is finished, nothing would repair the copy."""
+    """Without a flush, the copy would have rows that the crash undid.
+
+    Once the batch is finished, nothing would repair it.
+    """
     copy = Copy()
     with connect(lazy.dsn) as reader:
         run(reader, "INSERT INTO t VALUES (1, 'first')")

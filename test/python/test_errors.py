@@ -1,4 +1,7 @@
-"""Errors of wrong usage have one form: the cases of errors.toml, and the names and options of all commands."""
+"""Error messages about wrong usage have one form.
+
+The tests use the cases of errors.toml, and the names and options of all commands.
+"""
 
 import os
 import re
@@ -17,7 +20,8 @@ from inorder.options import Option, Value, long_name
 from conftest import ROOT
 
 CASES = ROOT / "test" / "python" / "errors.toml"
-ANY_TEXT = {"NAME", "TABLE", "COLUMN", "COLUMN,…", "FILE", "DIRECTORY"}  # checked by a server or a disk only
+# values that only a server or the file system can check
+ANY_TEXT = {"NAME", "TABLE", "COLUMN", "COLUMN,…", "FILE", "DIRECTORY"}
 CHECKED = (Value, click.Choice, click.types.IntParamType, click.types.FloatParamType)
 ALLOWED = r"from [\d.,]+ to [\d.,]+|choose from \w|is not one of [\w']|missing \"=\""
 Run = Callable[[Sequence[str]], tuple[int, str, str]]
@@ -25,7 +29,10 @@ Run = Callable[[Sequence[str]], tuple[int, str, str]]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the tool in this process, with pipes as its streams. A fork for each case would take 35 ms of CPU time."""
+    """Return a function that runs the tool in this process, with pipes as its streams.
+
+    A fork for each case would take 35 ms of CPU time.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("PGHOST", "/nowhere")
@@ -56,7 +63,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def faults(
     run: Run, arguments: Sequence[str], words: str, code: int = 2, without: str = "Usage:", pattern: str = ""
 ) -> list[str]:
-    """The rules for error messages that the tool breaks when it refuses these arguments."""
+    """Return the rules for error messages that the tool breaks when it rejects these arguments."""
     exit_code, out, err = run(arguments)
     first, *more = err.splitlines() or [""]
     typed = re.split("[ =()]", " ".join(arguments[-2:]))
@@ -84,13 +91,13 @@ def commands(group: click.Group = cli, path: tuple[str, ...] = ()) -> Iterator[t
 
 
 def wrong_value(option: click.Parameter) -> str | None:
-    """A value that the type of this option refuses."""
+    """Return a value that the option's type rejects, or None if there is no such value."""
     refuses = isinstance(option.type, CHECKED) and option.type.name not in ANY_TEXT
     return "nonsense" if refuses and isinstance(option, click.Option) else None
 
 
 def required(command: click.Command, option: click.Parameter) -> list[str]:
-    """The options that a command requires, because a missing option is reported first."""
+    """Return the options that this option requires, because a missing option is reported first."""
     requires = option.requires if isinstance(option, Option) else None
     for other in command.params:
         if requires in other.opts and isinstance(other, click.Option):

@@ -1,4 +1,4 @@
-"""Calls that evaluate or deparse expressions of the owner of a table: each is listed with the reason why it is safe.
+"""Calls that evaluate or deparse expressions of a table's owner are listed with the reason why they are safe.
 
 The server evaluates more expressions than one might expect. When a session loads partition keys, indexes, domains or
 statistics, the server simplifies their expressions, and calls immutable functions of their owner as the role of that
@@ -85,7 +85,7 @@ ALLOWED = {
 
 
 def calls(path: Path, text: str) -> set[str]:
-    """The calls of a source that are on one of the lists, each with the file.
+    """Return the listed functions that a source file calls, each with the name of the file.
 
     >>> sorted(calls(ROOT / "src" / "x.c", "/* stringToNode( */ a = BuildIndexInfo(index); FunctionCallInfo fcinfo;"))
     ['src/x.c BuildIndexInfo']
@@ -101,7 +101,7 @@ def calls(path: Path, text: str) -> set[str]:
 def test_each_call_that_evaluates_or_deparses_is_listed_with_a_reason() -> None:
     """A new call needs a reason why it evaluates no user's expression as another role.
 
-    A call that was removed must be removed from the list.
+    A removed call must also be removed from the list.
     """
     sites: set[str] = set()
     for path in (*C_FILES, *SQL_FILES, *PLAIN_FILES):

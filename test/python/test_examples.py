@@ -1,4 +1,4 @@
-"""The examples of README and docs are run in the order of each page, and print what the page shows."""
+"""The examples in README and docs run in page order, and print what the page shows."""
 
 import os
 import re
@@ -21,9 +21,9 @@ from examples_not_run import NOT_RUN
 from waiting import PATIENCE
 
 ALL = {document: blocks(document) for document in documents()}
-# These examples are run on the servers of the system, too, because the embedded server is built without OpenSSL.
+# These examples also run on the system's servers, because the embedded server is built without OpenSSL.
 ON_EACH_SERVER = ("docs/mask.md",)
-SERVICES = ("prod", "shop")  # service names with which examples connect
+SERVICES = ("prod", "shop")  # service names that the examples use to connect
 # Without --follow, tail ends when there are no new rows. A command that folds until it is stopped is interrupted.
 TOOL = """#!/bin/bash
 for word; do
@@ -115,7 +115,10 @@ class Page:
             admin.execute(f"CREATE DATABASE examples TEMPLATE {self.template} STRATEGY file_copy".encode())
 
     def run(self, block: Block) -> None:
-        """Run one block. The block must succeed, unless the page shows an error, and must print what the page shows."""
+        """Run a block, and check that it prints what the page shows.
+
+        The block must succeed unless the page shows an error.
+        """
         fails = block.prints is not None and "ERROR:" in block.prints
         if block.language == "sql":
             program = ["psql", "-Xq", *([] if fails else ["-v", "ON_ERROR_STOP=1"]), "-f", "-"]

@@ -1,4 +1,4 @@
-"""Rows from before feed_prepare(): each row comes once, in pieces, while writers are active and after a rollback."""
+"""Rows older than feed_prepare() are read once each, in pieces, with active writers and after a rollback."""
 
 from contextlib import closing
 
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 OLD, NEW, PIECE = 700, 20, 150
 WIDE = ", ".join(f"c{i} int DEFAULT {i}" for i in range(200))
-# Tables with a column n, each with its number of partitions.
+# Tables with a column n, and the number of their partitions.
 TABLES = {
     "random key": ("id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int", ""),
     "two columns": ("n int, t text COLLATE \"C\" DEFAULT md5(random()::text), PRIMARY KEY (t, n)", ""),

@@ -1,6 +1,6 @@
-"""Properties of every experiment: plan and options, turns, resuming, progress, and the report of any part of a run.
+"""Properties of every experiment: plan and options, turns, resuming, progress, and reports on partial results.
 
-Measurements come from recorded results: a new experiment is tested once a result of it is recorded in
+Measurements come from recorded results. A new experiment is tested once one of its results is recorded in
 test/python/recorded.
 """
 
@@ -35,7 +35,7 @@ from on_paper import BARE, FULLY, empty_result
 from replay import Key, Replay, emptied, keys, recorded, recorded_names
 
 KINDS = all_experiments()
-STOPS = 25 if LONG_RUN else 5  # approximate number of places where a run is interrupted
+STOPS = 25 if LONG_RUN else 5  # approximate number of points at which a run is interrupted
 
 
 @cache
@@ -51,7 +51,7 @@ def kind_of(name: str) -> type[Experiment[Any]]:
 
 
 def test_each_experiment_has_a_recorded_result() -> None:
-    """The other tests here would skip an experiment without a recorded result."""
+    """The other tests in this file would skip an experiment without a recorded result."""
     assert {source(name).experiment for name in SOURCES} == set(KINDS)
 
 
@@ -105,7 +105,7 @@ def test_values_that_no_option_accepts_are_refused(name: str) -> None:
 
 
 def awkward(setting: Setting[object], option: str, folder: Path) -> list[str]:
-    """Unusual input for a setting: its limits, values that are not round, and names in another order."""
+    """Return unusual values for a setting: its limits, values that are not round, and names in a different order."""
     (folder / "a, ü").touch()
     if of_type := {
         "FILE": [str(folder / "a, ü")], "DIRECTORY": [str(folder)], "COLUMN": ["a, ü"], "COLUMN,…": ["b,a,ü ü"],
@@ -128,7 +128,7 @@ def awkward(setting: Setting[object], option: str, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_setting_is_read_from_the_file_as_it_was_typed(name: str, tmp_path: Path) -> None:
-    """A setting that is shown can be typed, so that every run can be resumed."""
+    """Every setting can be typed in the form in which it is shown, so that every run can be resumed."""
     kind = KINDS[name]
     command = cli.commands["lab"].commands["run"].commands[name]  # type: ignore[attr-defined]
     for field, setting in settings_of(kind.Plan).items():
@@ -197,9 +197,9 @@ def test_the_steps_of_a_kind_follow_each_other() -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_rounds_differ_in_their_order(name: str) -> None:
-    """If the order were the same, one measurement would be the first of every round, and have an advantage.
+    """If the order never changed, one measurement would be the first of every round and have an advantage.
 
-    Steps of a kind keep their order.
+    The steps for one kind of key keep their order.
     """
     replay = Replay(kind_of(name), source(name))
     replay.run(emptied(source(name)))
@@ -213,7 +213,7 @@ def test_rounds_differ_in_their_order(name: str) -> None:
 
 
 def stops(total: int) -> list[int]:
-    """Numbers of measurements after which a run is interrupted: all, or some of them."""
+    """Return the numbers of measurements, all or some, after which a run is interrupted."""
     step = max(1, total // STOPS)
     return list(range(0, total + 1, step))
 

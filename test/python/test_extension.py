@@ -1,4 +1,4 @@
-"""inorder extension builds, installs and removes the files of the extension, and names each obstacle."""
+"""inorder extension builds, installs and removes the extension's files, and explains why it cannot do so."""
 
 import os
 import shutil
@@ -63,7 +63,7 @@ exec {compiler} "$@"
 
 @pytest.fixture
 def pg_config(bare: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The pg_config of a server for which the tests have compiled all objects before, except one."""
+    """Return the path of pg_config for a server whose objects are already compiled, except one."""
     folder = tmp_path / "bin"
     folder.mkdir()
     build_folder, name = building.build_folder(bare.original, ROOT), bare.original.compiler.split()[0]
@@ -86,7 +86,7 @@ def installed_below(folder: Path) -> set[Path]:
 
 
 def test_the_extension_is_built_installed_used_and_removed(bare: Cluster, pg_config: str, tmp_path: Path) -> None:
-    """The files are installed from a folder on a running server, without a compiler. Removing them leaves nothing."""
+    """The files are installed from a folder on a running server without a compiler, and removed completely."""
     before = installed_below(bare.folder / "server")
     for outcome in (0, 2):
         done = inorder("extension", "build", "--pg-config", pg_config, "--directory", "made", folder=tmp_path)
@@ -123,7 +123,7 @@ def test_the_extension_is_built_installed_used_and_removed(bare: Cluster, pg_con
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Path:
-    """A folder with the built files of the extension, to be copied to a server."""
+    """Return a folder with the extension's files, ready to be copied to a server."""
     stage, there = tmp_path / "stage", tmp_path / "there"
     for name, text in (("inorder--1.sql", "new"), ("inorder.control", "new"), ("inorder.so", "new")):
         path = stage / there.relative_to("/") / name
@@ -189,7 +189,7 @@ def test_files_of_a_package_are_neither_replaced_nor_removed(
 
 
 def test_files_that_do_not_belong_to_the_extension_are_refused(stage: Path, tmp_path: Path) -> None:
-    """The command is run by a user who may write into any folder, and the files may come from another machine."""
+    """A user with write access to any folder runs the command, and the files may come from another machine."""
     there = tmp_path / "there"
     there.mkdir()
     for name in ("inorder", "inorder.sh", "other.control"):

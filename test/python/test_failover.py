@@ -1,4 +1,4 @@
-"""After a promotion or pg_upgrade, earlier state of feeds and sinks is valid or refused."""
+"""After a promotion or pg_upgrade, earlier state of feeds and sinks is either valid or rejected."""
 
 import json
 import threading
@@ -40,7 +40,10 @@ class Pair:
 
 @pytest.fixture
 def pair(server: Installation) -> Iterator[Pair]:
-    """A primary and a standby, created for each test, because the test promotes the standby."""
+    """Yield a primary and a standby.
+
+    Each test needs a new pair, because it promotes the standby.
+    """
     with Cluster(server, BUILT) as primary:
         primary.start(SETTINGS)
         with connect(primary.dsn) as old:
@@ -64,7 +67,7 @@ def take(connection: Connection, feed: str, rows: int | None = None) -> tuple[in
 
 
 def bare(position: str) -> str:
-    """A position or a batch without its origin, the server that produced it."""
+    """Return a position or a batch without its origin, the server that created it."""
     return json.dumps(json.loads(position) | {"origin": None})
 
 
@@ -93,7 +96,7 @@ def test_batch_numbers_are_not_reused_after_a_promotion(pair: Pair) -> None:
         assert value(pair.old, FINISH, feed, 1) is True
     assert take(pair.old, "pending", 2) == (2, [2, 3])
     pair.cut_off()
-    # The numbers of the batches that the sink of each feed has received.
+    # Batch numbers that each feed's sink has received.
     seen_numbers = {feed: {1} for feed in ("f", "untouched", "pending", "both")}
     assert value(pair.old, FINISH, "pending", 2) is True
     insert(pair.old, 101, 102)
@@ -120,7 +123,7 @@ def test_batch_numbers_are_not_reused_after_a_promotion(pair: Pair) -> None:
 
 
 def test_a_feed_created_again_after_a_promotion_has_higher_numbers(pair: Pair) -> None:
-    """The first number after a promotion may exceed the clock by up to 10^9."""
+    """The first number after a promotion may be ahead of the clock by up to 10^9."""
     run(pair.old, *FROM_CLOCK, "SELECT feed_create('z', 'events')")
     insert(pair.old, 1, 2, 3)
     first, _ = take(pair.old, "z", 1)
@@ -158,7 +161,7 @@ def test_workers_keep_batches_that_the_standby_knows_across_a_promotion(pair: Pa
     batches = {worker: given(pair.old, "w", worker) for worker in ("a", "b")}
     pair.cut_off()
     # These changes are not replicated to the standby: the first batch is finished, the second is returned and then
-    # finished by another worker, and two batches are new.
+    # finished by another worker, and two new batches are taken.
     assert value(pair.old, DONE, "w", *batches["a"][:2]) is True
     pair.old.execute("SELECT feed_fail_batch('w', %s, %s, 'no')", batches["b"][:2])
     returned = given(pair.old, "w", "c")
@@ -171,7 +174,7 @@ def test_workers_keep_batches_that_the_standby_knows_across_a_promotion(pair: Pa
     for number, token, _ in [*lost, returned]:
         with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
             pair.new.execute(DONE.encode(), ["w", number, token])
-    # A worker that polls under the same name gets its batch at once, with the same rows.
+    # A worker that polls under the same name gets its batch again immediately, with the same rows.
     batch = given(pair.new, "w", "a")
     assert batch[0] == batches["a"][0] and batch[2] == batches["a"][2] and batch[1] != batches["a"][1]
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
@@ -225,7 +228,7 @@ def test_promotions_within_a_second_give_different_numbers(cluster: Cluster) -> 
         assert int(value(connection, number, 2, "another lost timeline")) > lost
 
 
-# On a standby each call waits for a lock: on the table itself or, in the middle of a query, on the partition.
+# On a standby each call waits for a lock, either on the table itself or, in the middle of a query, on the partition.
 CALLS = {
     "reader_start": "SELECT reader_start('events', 'now')",
     "reader_next_batch": "SELECT reader_next_batch('parts', %(position)s::text::feed_position)",

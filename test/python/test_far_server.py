@@ -1,4 +1,4 @@
-"""A server that vanishes without closing its connections: the tool notices that, and --follow reconnects by itself."""
+"""A server vanishes without closing its connections: the tool detects this, and --follow reconnects by itself."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ from world.sql import value
 WAITS = (
     "SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = 'tail' AND query ~ 'reader_wait' AND state = 'active'"
 )
-# The tool itself, except that it notices a silent network after two seconds instead of twenty.
+# The tool itself, except that it detects a silent network after two seconds instead of twenty.
 PROGRAM = """
 from inorder.cli import main
 from inorder.connection.database import SILENCE
@@ -30,7 +30,7 @@ main()
 def test_a_run_with_follow_continues_after_the_network_was_silent(
     fresh: Connection, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """The host of the server vanishes while the tool awaits an answer, and comes back at the same address."""
+    """The server's host vanishes while the tool waits for an answer, and comes back at the same address."""
     with far_server(cluster) as server, (tmp_path / "out").open("wb") as out, (tmp_path / "said").open("wb") as errors:
         address = {"PGHOST": "127.0.0.1", "PGPORT": "5432", "PGUSER": "postgres"}
         command = [*server.inside, sys.executable, "-c", PROGRAM, "tail", "events", "--position", "p", "--follow"]
@@ -58,7 +58,7 @@ def test_a_run_with_follow_continues_after_the_network_was_silent(
 
 @pytest.fixture
 def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An environment with a service file, and without libpq's variables."""
+    """Remove libpq's environment variables, and return the path of a new service file."""
     for name in ("PGSERVICE", "PGCONNECT_TIMEOUT", "PGHOST", "PGHOSTADDR"):
         monkeypatch.delenv(name, raising=False)
     services = tmp_path / "services"

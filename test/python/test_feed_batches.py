@@ -1,4 +1,4 @@
-"""Batches of workers: the example in the docs, workers that die, roles, restores, forged rows."""
+"""Batches of workers: the example in the docs, crashed workers, roles, restores and forged rows."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,19 +24,18 @@ NEXT = "SELECT number, token FROM feed_take_batch('mailer', %s, %s)"
 FINISH = "SELECT feed_finish_batch('mailer', %s, %s)"
 ROWS = "SELECT array_agg(body ORDER BY id) FROM feed_batch_rows('mailer', %s, null::events)"
 
-# Calls whose result (the number of a batch, or the end of its lease) is used outside the database, and the statement
-# to run before each call.
+# Calls whose result (a batch number or the end of a lease) is used outside the database, with the statement to run
+# before each call.
 HANDED_OUT = {
     "feed_take_batch('one', 'w', 1)": "",
     "feed_take_batch('two', 'w', 1)": "SELECT feed_take_batch('two', 'w', 1)",
     "feed_renew_batch('three', 1, current_setting('my.token')::bigint)":
         "SELECT set_config('my.token', token::text, false) FROM feed_take_batch('three', 'w', 1)",
 }  # fmt: skip
-# Functions for a reader that stores its position outside the database, with the rows that it has received.
+# Functions for a reader that stores its position outside the database, together with the rows received.
 READ = ("reader_start('events')", "reader_next_batch('events', reader_start('events', 'beginning'), 1)")
 FUNCTIONS = {"plain": "", "async": "SET synchronous_commit = off", "sync": "SET synchronous_commit = on"}
-# For each case: statements before the call, the function that makes the call (see FUNCTIONS), and statements after the
-# call.
+# For each case: statements before the call, the function that makes the call (see FUNCTIONS), and statements after it.
 OFF = "SET LOCAL synchronous_commit = off"
 NOT_FLUSHED = (
     (OFF, "plain", ""), ("", "async", ""), ("", "plain", OFF), (OFF, "sync", ""), (OFF, "sync", OFF),
@@ -47,7 +46,10 @@ Rows = list[tuple[object, ...]]
 
 @pytest.fixture
 def feed(cluster: Cluster) -> Iterator[Connection]:
-    """A separate database with a feed. Dropping the database ends the sessions of all workers."""
+    """Yield a connection to a separate database with a feed.
+
+    Dropping the database ends the sessions of all workers.
+    """
     with copy_of("template1", cluster, "mails") as connection:
         create(connection)
         connection.execute("CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), body int)")
@@ -64,7 +66,7 @@ def take(connection: Connection, worker: str, rows: int | None = None) -> tuple[
 
 
 def let_die(connection: Connection, worker: str, rows: int | None = None) -> int:
-    """Take a batch and fail it on its only try, so that it becomes dead; returns its number."""
+    """Take a batch, fail it on its only try so that it becomes dead, and return its number."""
     statement = """SELECT b.number, feed_fail_batch('mailer', b.number, b.token, 'body 7')
                    FROM feed_take_batch('mailer', %s, %s, max_tries => 1) AS b"""
     number, is_dead = one_row(connection, statement, [worker, rows])
@@ -230,7 +232,7 @@ def make_callers(connection: Connection, statements: str) -> None:
 @pytest.mark.editions
 @pytest.mark.parametrize("then", ["", "SET CONSTRAINTS ALL IMMEDIATE;"])
 def test_the_commit_flushes_a_batch_that_was_handed_out(fresh: Connection, then: str) -> None:
-    """The commit flushes the batch, whatever synchronous_commit is.
+    """The commit flushes the batch regardless of synchronous_commit.
 
     Otherwise a crash could lose the batch, and its number could be used again for a batch with other rows.
     """
@@ -251,7 +253,7 @@ def test_the_commit_flushes_a_batch_that_was_handed_out(fresh: Connection, then:
 
 @pytest.mark.editions
 def test_the_commit_flushes_only_what_is_not_flushed_yet(fresh: Connection) -> None:
-    """The commit flushes the batch and the batch's transactions, unless both have already been flushed."""
+    """The commit flushes the batch and its transactions unless both were flushed before."""
     before = []
     fresh.execute("SELECT feed_create('one', 'events')")
     with connect(fresh.info.dsn) as writer:

@@ -1,4 +1,4 @@
-"""feed_read() in every way in which drivers and programs fetch rows: it returns all rows, or an error and no row."""
+"""feed_read() returns all rows, or an error and no rows, however a driver or program fetches them."""
 
 import subprocess
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.server
 
 READ = "SELECT n FROM feed_read('callers', null::callers)"
 CURSOR = "feed_read cannot be called through a cursor"
-CHUNKED_MAJOR = 17  # from this version on, psql's FETCH_COUNT fetches chunks of rows without a cursor
+CHUNKED_MAJOR = 17  # since this version, psql fetches chunks of FETCH_COUNT rows without a cursor
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def unread(connection: Connection) -> object:
 
 
 def test_a_portal_executed_for_some_rows_still_moves_the_feed(feed: Connection, frontend: Frontend) -> None:
-    """The function does not see how many rows the client has fetched: see docs/feed.md."""
+    """The function cannot see how many rows the client has fetched: see docs/feed.md."""
     limited = READ.replace("callers)", "callers, 2)")
     answer = frontend.execute(limited, 3)
     assert (answer.error, answer.rows, unread(feed)) == (None, 2, 3)
@@ -158,7 +158,7 @@ READ_IN_PART = (
 
 @pytest.mark.editions
 def test_a_statement_that_does_not_read_the_whole_batch_is_refused(fresh: Connection) -> None:
-    """If the statement were executed, the position would move past rows that nobody has read."""
+    """If the statement were executed, the position would move past unread rows."""
     run(fresh, "CREATE TABLE batch (n int)", "INSERT INTO batch VALUES (7)", "CREATE TABLE nowhere (n int)",
         "CREATE TABLE ruled (n int)", "CREATE RULE r AS ON INSERT TO nowhere DO INSTEAD NOTHING",
         "CREATE RULE r AS ON INSERT TO ruled DO INSTEAD INSERT INTO batch VALUES (new.n)",

@@ -1,4 +1,4 @@
-"""Columns that change while a feed is read: another key, another sequence, and columns that were dropped before."""
+"""Columns change while a feed is read: a different key, a different sequence, and columns dropped before."""
 
 import psycopg
 import pytest
@@ -106,7 +106,7 @@ def test_batches_cut_inside_a_transaction_need_the_old_key_or_its_order(
 
 @pytest.mark.parametrize("options", ["", SHARED], ids=["workers", "shares"])
 def test_a_feed_continues_after_seek_if_the_old_key_is_not_restored(fresh: Connection, options: str) -> None:
-    """The second remedy of the HINT is to call feed_seek() with the stored position.
+    """The second remedy in the HINT is to call feed_seek() with the stored position.
 
     Rows of finished batches are delivered again, and no row is lost.
     """
@@ -121,9 +121,9 @@ def test_a_feed_continues_after_seek_if_the_old_key_is_not_restored(fresh: Conne
 
 
 def test_a_batch_is_split_by_the_key_that_it_remembers(fresh: Connection) -> None:
-    """The key of the table has changed since the batch was read.
+    """The table's key has changed since the batch was read.
 
-    The batch is refused, because the new key would split it differently.
+    The batch is rejected, because the new key would split it differently.
     """
     make(fresh, "")
     batch = value(fresh, "SELECT reader_next_batch('t', reader_start('t'))::text")
@@ -164,14 +164,14 @@ def test_no_row_is_lost_if_the_column_gets_another_sequence(fresh: Connection, s
     run(fresh, f"CREATE SEQUENCE other MINVALUE -100 START {start}",
         "ALTER TABLE t ALTER seq SET DEFAULT nextval('other')", numbered(11, 20))  # fmt: skip
     assert value(fresh, "SELECT min(seq) FROM t WHERE n > 10") == int(start)
-    # The set of the feed is frozen: rows that are committed later come after the set, whatever their values.
+    # The feed has fixed its set of transactions. Rows committed later follow this set, regardless of their values.
     assert next_rows(fresh) + next_rows(fresh) + next_rows(fresh) == [4, 5, 6, 7, 8, 9, 10]
     run(fresh, "ALTER TABLE t ALTER seq SET DEFAULT nextval('s')", numbered(21, 30))
     delivered: list[int] = []
     while rows := next_rows(fresh):
         delivered += rows
     assert sorted(delivered) == list(range(11, 31))
-    # The feed requires that the sequence of the column gives values in the order in which they are drawn.
+    # The feed requires the column's sequence to return values in the order in which they are drawn.
     run(fresh, "ALTER SEQUENCE other CACHE 10", numbered(31, 31))
     assert next_rows(fresh) == [31]
     run(fresh, "ALTER TABLE t ALTER seq SET DEFAULT nextval('other')", numbered(32, 32))
@@ -191,7 +191,7 @@ def test_a_change_of_the_sequence_by_another_session_is_noticed(fresh: Connectio
 
 
 def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
-    """The position after a batch contains the key of the last row, which has only the columns that still exist."""
+    """The position after a batch contains the key of the last row, with existing columns only."""
     fresh.execute(WITH_DROPPED_COLUMNS.encode())
     for first in (0, 20):
         values = f"SELECT '2020-06-20'::date + g, g + 0.10, g FROM generate_series({first}, {first + 19}) AS g"
@@ -209,9 +209,9 @@ def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("last_key", ["NULL", "'{}'", "'{1}'"])
 def test_a_position_inside_a_transaction_needs_a_key(fresh: Connection, last_key: str) -> None:
-    """Positions that the extension makes inside a transaction always have a key: this one was made by the reader.
+    """Positions that the extension creates inside a transaction always have a key. A reader created this one.
 
-    The error about the key comes before the error about unknown members.
+    The error about the key is raised before the error about unknown members.
     """
     make(fresh, "")
     run(fresh, "ALTER TABLE t DROP CONSTRAINT t_pkey, ALTER id DROP NOT NULL", "SELECT feed_enable('t')")
@@ -220,8 +220,8 @@ def test_a_position_inside_a_transaction_needs_a_key(fresh: Connection, last_key
         run(fresh, f"SELECT reader_next_batch('t', {place})")
 
 
-# Defaults of a column, and the base that the extension reads from each. The base is None if the default is not a call
-# of xact_id() with a constant, even if the default would return a number.
+# Column defaults, and the base that the extension extracts from each. The base is None unless the default is a call of
+# xact_id() with a constant, even if the default would return a number.
 BASES = {
     "xact_id()": 0, "xact_id(5)": 5, "(xact_id('5'))": 5, "xact_id(base => 5000000000)": 5000000000,
     "xact_id(281474976710655)": 281474976710655, "xact_id(-5)": None, "xact_id(smallint '5')": None,

@@ -1,6 +1,6 @@
 """The owner of a database may insert state, as a restore does.
 
-Inserted state is checked when it is used, and never executed.
+Inserted state is checked before use, and never executed.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from world.sql import run, value
 pytestmark = pytest.mark.server
 
 READERS = ("postgres", "alice", "bob")
-# The role that inserts state: the owner of the database. In the SQL edition every role may insert state for its own
+# The role that inserts state: the owner of the database. In the SQL edition, every role may insert state for its own
 # tables and feeds.
 IS_SQL = TESTED == "sql"
 OWNER = "mallory" if IS_SQL else "alice"
@@ -39,7 +39,7 @@ def literal(text: str) -> str:
     return sql.Literal(text).as_string()
 
 
-# Text that runs an attack, or causes a syntax error, if inorder does not quote it.
+# A string that runs an attack, or causes a syntax error, if inorder does not quote it.
 ODD = 'o\'d\\ "d" %I.%s\n); SELECT evil.attack(); --'
 EVIL = name("evil", ODD)
 
@@ -103,14 +103,14 @@ GRANT USAGE ON SCHEMA alice TO bob, mallory;
 GRANT SELECT ON alice.t, alice.bare TO bob;
 """ + ("GRANT SELECT ON alice.t TO mallory;" if IS_SQL else "")
 
-SYSTEM = "(SELECT system_identifier::text FROM pg_control_system())"  # the state has OIDs of this server
+SYSTEM = "(SELECT system_identifier::text FROM pg_control_system())"  # the state contains OIDs of this server
 COLUMNS_OF_A_FEED = "id, name, owner, owner_name, system, movers, relation, shared_by"
 
-# Inserted state is marked, and is not used before the owner of the table accepts it. These statements turn
-# that protection off, so that the tests show whether the state is safe without it.
+# Inserted state is marked, and is not used before the table's owner accepts it. These statements disable that
+# protection, so that the tests show whether the state is safe without it.
 TRUSTED = "ALTER TABLE inorder_internal.{} ALTER written_here DROP EXPRESSION, ALTER written_here SET DEFAULT true"
 
-# Relations that feed_enable() would refuse.
+# Relations that feed_enable() would reject.
 WRONG = (
     "evil.t", "evil.v", "evil.m", "evil.s", "evil.c", "evil.f", "evil.u", "evil.p", "evil.pf", "evil.parent", EVIL,
     "evil.loud", "evil.t_pkey", "alice.bare", "pg_class", "pg_authid", "pg_largeobject", "information_schema.tables",
@@ -118,7 +118,7 @@ WRONG = (
     "pg_stat_activity", "feeds",
 )  # fmt: skip
 OWN = tuple(relation for relation in WRONG if "evil" in relation)
-# Values in SQL for the columns of feed_table from key_column to is_partial.
+# SQL values for the columns of feed_table from key_column to is_partial.
 DESCRIPTIONS = (
     "'id', true, false, '{id}', 0, false",
     "'id', true, false, '{id}', 281474976710655, true",
@@ -156,7 +156,7 @@ class State(NamedTuple):
 
 @pytest.fixture(scope="module")
 def state(server: Installation) -> Iterator[State]:
-    # a separate server, because roles belong to the whole server
+    # a separate server, because roles are shared by all databases of a server
     with Cluster(server, BUILT) as running, ExitStack() as stack:
         running.start({"fsync": "off", "restart_after_crash": "off"})
         dsn = stack.enter_context(database(running, "ALTER DATABASE {database} OWNER TO mallory"))
@@ -183,7 +183,10 @@ def clean(state: State) -> Iterator[None]:
 
 
 def calls(relation: str, owner: str) -> list[str]:
-    """Calls that read a table or its state. Calls that return rows, or the number of rows, come first."""
+    """Return calls that read a table or its state.
+
+    Calls that return rows, or the number of rows, come first.
+    """
     oid, whose = f"{literal(relation)}::regclass", f"'{owner}'::regrole"
     row = f"null::{relation}"
     return [
@@ -221,7 +224,7 @@ GIVE_ROWS = 9  # number of these calls that return rows or the number of rows
 def forge(
     state: State, relation: str, description: str, position: str, pending: str, owner: str, shares: str = "NULL"
 ) -> bool:
-    """Insert rows as a restore would. Returns true if the constraints of the state tables accept the rows."""
+    """Insert rows as a restore would, and return True if the constraints of the state tables accept them."""
     oid, role = f"{literal(relation)}::regclass", f"'{owner}'::regrole, '{owner}', {SYSTEM}"
     movers = ", ".join(f"ROW('{role}'::regrole, '{role}')" for role in ("bob", "mallory"))
     movers = f"ARRAY[ROW(0, '\"'), NULL, {movers}]::inorder_internal.role_ref[]"
@@ -251,14 +254,14 @@ def forget(state: State) -> None:
 
 
 def is_attacked(state: State) -> bool:
-    """True if an attack has run, even if its effect was rolled back."""
+    """Return True if an attack has run, even if its effect was rolled back."""
     return bool(value(state.mallory, "SELECT is_called FROM evil.calls"))
 
 
 def attempt(state: State, user: str, call: str) -> list[tuple[object, ...]]:
-    """Make a call, which must not run an attack; returns its rows, or no rows if the call fails.
+    """Make a call and return its rows, or no rows if the call fails.
 
-    The call must not fail with a syntax error.
+    The call must not run an attack, and must not fail with a syntax error.
     """
     session, rows = state.sessions[user], []
     try:
@@ -266,14 +269,14 @@ def attempt(state: State, user: str, call: str) -> list[tuple[object, ...]]:
             run(session, PATH)
             rows = session.execute(call.encode()).fetchall()
     except psycopg.Error as error:
-        refused = error.sqlstate or "XX"  # 42703: the forged text names a column that does not exist
+        refused = error.sqlstate or "XX"  # 42703: the forged string names a column that does not exist
         assert not refused.startswith("XX") and (refused == "42703" or refused not in MOVED), f"{call}: {error}"
     assert not is_attacked(state), f"{user}: {call}"
     return rows
 
 
 def check_others(state: State, victim: str) -> None:
-    """Other feeds still work: alice's feed is in the view for every role that may see it, and alice reads her table."""
+    """Check that the view shows alice's feed to every role that may see it, and that alice can read her table."""
     for user, session in state.sessions.items():
         if user == "monitor" and IS_SQL:
             continue
@@ -303,7 +306,7 @@ def test_every_call_works_without_forged_state(state: State) -> None:
     assert refused == of_no_feed, "these two fail while there is a feed; all other calls succeed"
 
 
-# Tables for each way of reading, with very unusual names. One is the name of a PL/pgSQL variable.
+# Tables with very unusual names, for each method of reading. One name is that of a PL/pgSQL variable.
 ODD_TABLES = {
     "a uuid": ("{k} uuid PRIMARY KEY DEFAULT uuid_xact_nextval()",),
     "a number": ("{k} bigint DEFAULT xact_id(), PRIMARY KEY ({p}, {n}, relation)", "CREATE INDEX ON {t} ({k})"),
@@ -349,7 +352,7 @@ def by_text(session: Connection, _: str, table: str) -> Iterator[int]:
 @pytest.mark.parametrize("kind", ODD_TABLES)
 def test_every_name_is_quoted_and_every_name_of_the_server_is_qualified(state: State, kind: str) -> None:
     alice = state.sessions["alice"]
-    alice.prepare_threshold = None  # a prepared statement keeps the type of a table that is gone
+    alice.prepare_threshold = None  # a prepared statement would keep the type of a dropped table
     names = {letter: name(*["alice"] * (letter in "tuw"), letter + ODD) for letter in "tuwkpn"}
     table, column, order = literal(names["t"]), literal(f"p{ODD}"), literal(f"n{ODD}")
     definition, *more = ODD_TABLES[kind]
@@ -383,7 +386,7 @@ def test_the_forged_state_of_a_table_gives_no_rows(state: State, relation: str) 
             continue
         forged += 1
         user = ("postgres", "bob" if IS_SQL else owner)[number % 2]
-        # The short run tries a third of the calls for each relation and description, so that no call is left out.
+        # The short run tries a third of the calls for each relation and description, and each call at least once.
         for place, call in list(enumerate(calls(relation, owner)))[number % 3 :: 1 if LONG_RUN else 3]:
             rows = attempt(state, user, call)
             if place <= GIVE_ROWS:
@@ -395,7 +398,7 @@ def test_the_forged_state_of_a_table_gives_no_rows(state: State, relation: str) 
 
 HOSTILE = "'; SELECT evil.attack(); --"
 # KEPT: types of a column whose value a position inside a transaction can keep, with two values each. NOT_KEPT: types of
-# a column whose value such a position cannot keep, because the type is user-defined, or because the text of the value
+# a column whose value such a position cannot keep, because the type is user-defined or because the value's text form
 # depends on settings.
 KEPT = {
     "numeric": ("1", "2"), 'text COLLATE evil."col\'l"': (HOSTILE, "x"), "bpchar": (HOSTILE, "x"), "name": (ODD, "x"),
@@ -471,7 +474,7 @@ def test_a_forged_count_is_not_returned(state: State, relation: str) -> None:
 
 
 def test_a_second_state_of_a_feed_is_refused(state: State) -> None:
-    """feed_rebase() would take a second state with a higher seq for one that the owner has accepted."""
+    """feed_rebase() would mistake a second state with a higher seq for one that the owner has accepted."""
     feed = value(state.sessions["postgres"], "SELECT id FROM inorder_internal.feed WHERE name = 'a'")
     insert = "INSERT INTO inorder_internal.feed_state (feed, seq, relation, position) "
     for seq in (-1, 0, 1, 9223372036854775807):

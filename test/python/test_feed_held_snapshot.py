@@ -1,4 +1,4 @@
-"""Polls do not become more expensive during a long transaction, which keeps all versions of a feed's state."""
+"""Polls do not become more expensive during a long transaction, which holds all versions of a feed's state."""
 
 from typing import Any
 
@@ -30,12 +30,12 @@ HELD = "INSERT INTO t DEFAULT VALUES; SELECT feed_take_batch('f', 'other', lease
 
 
 def all_pages(connection: psycopg.Connection[Any], look: str, rows: int) -> list[int]:
-    """The number of pages that the statement reads if there are ``rows`` new rows, and the number for each view."""
+    """Return the numbers of pages read by the statement, with ``rows`` new rows, and by each view."""
     return [pages(connection, look, rows), *(pages(connection, view, 0) for view in VIEWS)]
 
 
 def pages(connection: psycopg.Connection[Any], look: str, rows: int) -> int:
-    """The number of pages that the statement reads in its second execution, if there are ``rows`` new rows."""
+    """Return the number of pages that the second execution of the statement reads, with ``rows`` new rows."""
     insert = f"INSERT INTO t SELECT FROM generate_series(1, {rows})"
     run(connection, insert, look, insert)
     return explained(connection, look)
@@ -60,15 +60,16 @@ def test_a_held_snapshot_does_not_increase_the_pages_that_a_poll_touches(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         f"SELECT feed_create('f', 't'{options}); {before}",
     )  # fmt: skip
-    # This VACUUM stands for autovacuum. With the statistics of a small table the planner may choose a sequential scan,
-    # which cached plans of this session could keep.
+    # This VACUUM replaces autovacuum. With the statistics of a small table, the planner may choose a sequential scan,
+    # and cached plans of this session could keep it.
     run(fresh, f"VACUUM (ANALYZE) {STATE}")
     fresh.execute(MOVE.format(batches=50, step=step).encode())
     at_first = all_pages(fresh, look, rows)
     run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ", "SELECT count(*) FROM t")
     fresh.execute(MOVE.format(batches=BATCHES, step=step).encode())
     assert [now for now, was in zip(all_pages(fresh, look, rows), at_first, strict=True) if now > 2 * was] == []
-    # The table now has few rows in many pages: with these statistics, a bitmap scan of all versions would seem cheaper.
+    # The table now has few rows in many pages. With these statistics, a bitmap scan of all versions would appear
+    # cheaper.
     run(fresh, f"VACUUM (ANALYZE) {STATE}")
     fresh.execute(MOVE.format(batches=20, step=step).encode())
     assert [now for now, was in zip(all_pages(fresh, look, rows), at_first, strict=True) if now > 2 * was] == []
@@ -79,7 +80,7 @@ def test_a_held_snapshot_does_not_increase_the_pages_that_a_poll_touches(
 def test_a_share_is_found_by_its_index_after_vacuum(fresh: Connection) -> None:
     """The planner estimates the same cost for the index of all batches as for the index of one share.
 
-    The few rows of a share are in many pages.
+    The few rows of a share are spread over many pages.
     """
     run(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
@@ -96,7 +97,7 @@ def test_a_share_is_found_by_its_index_after_vacuum(fresh: Connection) -> None:
 
 
 def test_a_waiting_share_keeps_its_rows_in_order(fresh: Connection, other: Connection) -> None:
-    """Each update moves the row of the batch to another place, so that dead versions are in more and more pages."""
+    """Each update moves the batch's row within the file, so dead versions fill more and more pages."""
     run(
         fresh, "CREATE TABLE t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n bigserial)",
         f"CREATE TABLE got (place bigserial, n bigint); SELECT feed_create('f', 't'{SHARES})",

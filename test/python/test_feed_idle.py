@@ -1,4 +1,4 @@
-"""A poll or a count that found nothing new sees each change that was made after it."""
+"""A poll or count that found nothing new notices every later change."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -36,7 +36,7 @@ MAKE = """
     SELECT feed_create('f', 's.parts'), feed_grant('f', 'reader')"""
 FOR_READER = ", owner => 'reader'"
 # For each change: the role whose feed is polled, the statement that another session runs, and the result of the next
-# poll: the number of rows (None: no row), or the SQLSTATE of the error.
+# poll. The result is the number of rows (None if there is no row) or the SQLSTATE of the error.
 CHANGES = [
     ("reader", "INSERT INTO s.t DEFAULT VALUES", 1),
     ("reader", "SELECT pg_current_xact_id()", None),
@@ -65,7 +65,10 @@ CHANGES = [
 
 @pytest.fixture(scope="module")
 def made(cluster: Cluster) -> Iterator[Callable[[str], str]]:
-    """A database in which MAKE was run. Tests copy it, because running MAKE takes half of a test's time."""
+    """Yield a function that returns the name of a database in which MAKE was run.
+
+    Tests copy this database, because MAKE would take half of a test's time.
+    """
     with connect(cluster.dsn) as admin, ExitStack() as stack:
         run(admin, "CREATE ROLE team", "CREATE ROLE reader LOGIN IN ROLE team", "CREATE ROLE keeper LOGIN")
         stack.callback(run, admin, "DROP OWNED BY reader", "DROP ROLE reader, team, keeper")
@@ -89,7 +92,7 @@ def fresh(cluster: Cluster, made: Callable[[str], str], of_edition: str) -> Iter
 
 @pytest.fixture
 def reader(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
-    """A session of a role that may move three feeds: its own feed, a feed of its group, and a granted feed."""
+    """Yield a session of a role that may move three feeds: its own, one of its group, and a granted one."""
     with connect(f"{cluster.dsn} dbname={fresh.info.dbname} user=reader") as session:
         for owner in ("reader", "team", "postgres"):
             assert poll(session, owner) == 1
@@ -97,7 +100,7 @@ def reader(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
 
 
 def poll(session: Connection, owner: str, feed: str = "f") -> object:
-    """The number of rows, None if there are none, or the SQLSTATE of the error."""
+    """Return the number of rows, None if there are none, or the SQLSTATE of the error."""
     try:
         return value(session, POLL.format(feed=feed, owner=owner))
     except psycopg.Error as error:
@@ -145,16 +148,16 @@ def test_a_role_that_may_no_longer_move_a_feed_is_refused(reader: Connection, fr
 
 
 def test_commits_of_other_workers_cause_no_search(reader: Connection, fresh: Connection) -> None:
-    """Each commit on the server wakes workers that wait.
+    """Each commit on the server wakes waiting workers.
 
-    Most of them are commits of other workers, and an index shows that there is nothing new.
+    Most of these are commits of other workers, and an index shows that there is nothing new.
     """
     run(fresh, "GRANT SET ON PARAMETER track_functions TO reader")
     run(reader, "BEGIN", "SET LOCAL track_functions = 'all'")
     calls = "SELECT coalesce(sum(calls), 0)::int FROM pg_stat_xact_user_functions WHERE funcname = "
 
     def looks() -> int:
-        """The number of times that a wait has looked for rows."""
+        """Return how often a wait has looked for rows."""
         before = int(value(reader, f"{calls} 'open_next_batch'"))
         waits = Thread(target=run, args=(reader, "SELECT feed_wait('f')"))
         waits.start()
@@ -202,7 +205,7 @@ def test_a_search_that_would_evaluate_a_policy_is_refused(reader: Connection, fr
 
 
 COUNT = "SELECT exact_count('s.t')"
-# Statements of another session. The next count is then higher by the given number, or fails with the SQLSTATE.
+# Statements of another session. The next count is then higher by the given number, or fails with the given SQLSTATE.
 COUNT_CHANGES = [
     ("INSERT INTO s.t DEFAULT VALUES", 1),
     ("INSERT INTO s.t DEFAULT VALUES; SELECT exact_count_fold('s.t')", 1),
@@ -236,7 +239,7 @@ def test_the_next_count_sees_each_change(reader: Connection, fresh: Connection, 
 
 @pytest.mark.parametrize("also", ["SELECT exact_count_fold('s.t')", "SELECT 1"], ids=["folded", "not folded"])
 def test_each_count_uses_its_own_snapshot(reader: Connection, fresh: Connection, also: str) -> None:
-    """A function counts in a snapshot of its own, newer than the snapshot of the statement that calls it."""
+    """A function counts in its own snapshot, which is newer than the snapshot of the calling statement."""
     run(fresh, "SELECT exact_count_start('s.t')", "SELECT pg_advisory_lock(1)",
             "CREATE FUNCTION s.later() RETURNS bigint LANGUAGE plpgsql AS 'BEGIN "
             "PERFORM pg_advisory_xact_lock_shared(1); "
@@ -255,7 +258,7 @@ def test_each_count_uses_its_own_snapshot(reader: Connection, fresh: Connection,
 def test_the_next_count_sees_that_the_only_partition_was_truncated(
     reader: Connection, fresh: Connection, role: str
 ) -> None:
-    """The guard refuses TRUNCATE of the table, but does not refuse TRUNCATE of a partition that was added later."""
+    """The guard rejects TRUNCATE on the table, but not on a partition that was added later."""
     run(fresh, "CREATE TABLE s.p (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()) PARTITION BY RANGE (id)",
             "SELECT exact_count_start('s.p')", "CREATE TABLE s.p1 PARTITION OF s.p DEFAULT",
             "INSERT INTO s.p DEFAULT VALUES", "SELECT exact_count_fold('s.p')",
@@ -268,7 +271,7 @@ def test_the_next_count_sees_that_the_only_partition_was_truncated(
 
 
 def test_the_next_count_sees_a_lost_guard_within_a_transaction(reader: Connection, fresh: Connection) -> None:
-    """The reader's lock on the table neither prevents nor shows that another session removes the guard."""
+    """The reader's lock on the table neither prevents another session from removing the guard nor reveals it."""
     run(fresh, "SELECT exact_count_start('s.t')")
     run(reader, "BEGIN", COUNT, COUNT)
     run(fresh, "ALTER TABLE s.t DISABLE TRIGGER ALL", "DELETE FROM s.t")
@@ -277,7 +280,7 @@ def test_the_next_count_sees_a_lost_guard_within_a_transaction(reader: Connectio
 
 def test_an_idle_count_is_not_computed_again(reader: Connection, fresh: Connection) -> None:
     run(fresh, "SELECT exact_count_start('s.t')", "GRANT SET ON PARAMETER track_functions TO reader")
-    run(fresh, "INSERT INTO s.t DEFAULT VALUES")  # a row since the count began
+    run(fresh, "INSERT INTO s.t DEFAULT VALUES")  # a row inserted since the count began
     run(reader, "SET track_functions = 'all'", COUNT, COUNT)
     calls = "SELECT coalesce(sum(calls), 0) FROM pg_stat_xact_user_functions WHERE funcname = 'known_parts'"
     run(reader, "BEGIN")
@@ -289,7 +292,7 @@ def test_an_idle_count_is_not_computed_again(reader: Connection, fresh: Connecti
 
 
 PAGES = "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT (feed_take_batch('load', 'w')).number"
-# The rows are wide, so that even a few rows fill enough pages to make a search for new rows expensive.
+# The rows are wide, so even a few rows fill enough pages to make a search for new rows expensive.
 LOADS = {
     "keys": "CREATE TABLE load (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, pad char(200) DEFAULT '')",
     "numbers": "CREATE TABLE load (n int, xact bigint NOT NULL DEFAULT xact_id(), pad char(200) DEFAULT '')",
@@ -306,7 +309,7 @@ def pages(connection: Connection, explain: str) -> int:
 @pytest.mark.editions
 @pytest.mark.parametrize("kind", LOADS)
 def test_a_load_that_was_rolled_back_is_read_once(fresh: Connection, kind: str) -> None:
-    """Without VACUUM the dead rows stay. Otherwise each poll, even in a new session, would read all dead rows."""
+    """Dead rows remain until VACUUM. Only one poll reads all of them, and later polls do not, even in a new session."""
     index = "" if kind == "keys" else "CREATE INDEX ON load (xact)"
     partition = "CREATE TABLE part PARTITION OF load FOR VALUES IN (0)" if kind == "partitions" else ""
     lazy = f"ALTER TABLE {'part' if partition else 'load'} SET (autovacuum_enabled = off)"

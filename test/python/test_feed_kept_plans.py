@@ -1,6 +1,7 @@
-"""Sessions cache the plans that read rows. A plan is replaced if the table, its name or the reader's rights change.
+"""Sessions cache the plans that read rows.
 
-The SQL edition caches no plans, and passes the same tests.
+A plan is replaced if the table, its name or the reader's rights change. The SQL edition caches no plans, and passes the
+same tests.
 """
 
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ def rows(connection: Connection, table: str) -> list[int]:
 
 @pytest.fixture
 def reader(fresh: Connection, other: Connection) -> Connection:
-    """A session that has read two batches of the table ``kept``, and therefore has a plan for it."""
+    """Return a session that has read two batches of the table ``kept``, and therefore has a cached plan for it."""
     make(fresh, "kept")
     for n in (1, 2):
         insert(fresh, "kept", n)
@@ -91,7 +92,7 @@ def test_rows_for_a_reader_have_the_columns_of_the_table(fresh: Connection, othe
 
 
 def test_swapped_names_do_not_mix_the_plans_of_two_tables(fresh: Connection, reader: Connection) -> None:
-    """A plan belongs to a table, not to the table's name."""
+    """A plan belongs to a table, not to the name of the table."""
     make(fresh, "shadow")
     insert(fresh, "shadow", 100)
     insert(fresh, "kept", 3)
@@ -120,7 +121,7 @@ CALLS = {
 
 @pytest.fixture
 def role(fresh: Connection, reader: Connection) -> Iterator[Connection]:
-    """The reader's session under another role, which has already used each call, so that its plans are cached."""
+    """Yield the reader's session under another role, which has already made each call so that its plans are cached."""
     with roles(fresh, "kept_reader"):
         run(fresh, "GRANT SELECT ON kept TO kept_reader", "SELECT exact_count_start('kept')")
         run(reader, "SET ROLE kept_reader", "SELECT feed_create('mine', 'kept'), feed_create('out', 'kept')")
@@ -165,7 +166,7 @@ def test_a_role_that_lost_select_during_a_wait_gets_no_rows_through_a_cached_pla
 
 
 def test_row_security_applies_to_each_role_separately(fresh: Connection, role: Connection) -> None:
-    """In one session, the owner reads all rows, and a role from which a policy hides rows reads none."""
+    """In one session, the owner reads all rows, and a role restricted by a policy reads none."""
     run(fresh, "CREATE POLICY hides ON kept FOR SELECT USING (n > 0)", "ALTER TABLE kept ENABLE ROW LEVEL SECURITY")
     insert(fresh, "kept", 8)
     for _ in range(3):
@@ -226,9 +227,9 @@ def test_the_search_path_does_not_change_which_rows_are_read(fresh: Connection, 
 
 
 def test_the_planner_evaluates_no_constraint_of_the_owner(fresh: Connection, reader: Connection) -> None:
-    """With the reader's constraint_exclusion the constraint would be evaluated.
+    """With the reader's setting of constraint_exclusion, the planner would evaluate the constraint.
 
-    Plans are made with this setting off.
+    Plans are therefore created with this setting off.
     """
     shout = "CREATE OR REPLACE FUNCTION shout(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN {} END $$"
     run(fresh, shout.format("RETURN true;"), "ALTER TABLE kept ADD CHECK (shout(1))", "INSERT INTO kept (n) VALUES (3)")

@@ -1,4 +1,4 @@
-"""No batch number is used again for a feed of the same name: a sink that knows the number would leave out rows."""
+"""A later feed of the same name reuses no batch number, because a sink would skip the rows of a known number."""
 
 import time
 from pathlib import Path
@@ -33,7 +33,10 @@ def batch(connection: Connection, feed: str = "z") -> int:
 
 @pytest.fixture
 def used(fresh: Connection) -> Connection:
-    """A database in which numbers begin at the clock, as after an installation. In other tests they begin with 1."""
+    """Return a session in which batch numbers begin at the clock, as after an installation.
+
+    In other tests they begin at 1.
+    """
     run(fresh, *FROM_CLOCK, PLAIN, "SELECT feed_create('z', 't', 'now')")
     return fresh
 
@@ -85,16 +88,16 @@ def test_numbers_grow_if_the_role_is_created_again(used: Connection) -> None:
 
 
 def elsewhere(connection: Connection, ahead: int) -> int:
-    """Store a last batch number as if it came from a server whose clock was ahead; returns this number."""
+    """Store a last batch number as if it came from a server whose clock was ahead, and return this number."""
     last = now() + ahead
     run(connection, f"UPDATE inorder_internal.feed_state SET batch = {last}, batch_origin = '1/1'")
     return last
 
 
 def test_numbers_grow_if_the_clock_is_behind_that_of_the_former_server(used: Connection) -> None:
-    """The clock of the other server was ahead by a day.
+    """The clock of the other server was a day ahead.
 
-    Numbers of this server must be higher than the numbers of the other server.
+    New batch numbers must still be higher than those of the other server.
     """
     last = elsewhere(used, 86_400_000_000)
     assert batch(used) == last + JUMP
@@ -136,7 +139,7 @@ def test_unfinished_batches_keep_their_numbers(used: Connection) -> None:
 
 @pytest.mark.parametrize("form", ["plain", "custom"])
 def test_numbers_grow_after_a_restore(cluster: Cluster, used: Connection, tmp_path: Path, form: str) -> None:
-    """The dumped database may return further batches after the dump: new numbers must be higher than theirs."""
+    """The dumped database may hand out further batches after the dump. New numbers must be higher than theirs."""
     last = batch(used)
     with copied(cluster, used.info.dbname, cluster, "numbers_copy", form, tmp_path) as restored:
         run(restored, "SELECT feed_rebase('t')")

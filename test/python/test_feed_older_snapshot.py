@@ -1,4 +1,4 @@
-"""Functions that report what the caller may drop fail if their snapshot may not show the newest rows and feeds."""
+"""Functions that report what may be dropped fail if their snapshot may not show the newest rows and feeds."""
 
 import pytest
 from inorder.connection.database import Connection, connect
@@ -113,7 +113,7 @@ def test_a_number_that_was_given_meanwhile_is_not_used_again(
 def test_a_count_is_refused_if_the_guard_was_disabled_after_the_snapshot(
     fresh: Connection, other: Connection, changed: str, level: str
 ) -> None:
-    """The snapshot shows that the guard is enabled, but the guard no longer checks the transaction's own statements."""
+    """The snapshot shows an enabled guard, but the guard no longer checks statements of this transaction."""
     run(fresh, *PARTS, "CREATE TABLE plain (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
         "SELECT exact_count_start('t'), exact_count_start('plain')", "INSERT INTO plain (n) VALUES (1), (2)",
         "SELECT exact_count_fold('t'), exact_count_fold('plain')")  # fmt: skip

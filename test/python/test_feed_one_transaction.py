@@ -1,4 +1,4 @@
-"""Changes of a table before and after a read, all in one transaction: later reads see each change."""
+"""A table is changed before and after a read, all in one transaction: later reads see each change."""
 
 import pytest
 from inorder.connection.database import Connection
@@ -18,7 +18,7 @@ FEEDS = (
     "CREATE TABLE kept AS SELECT reader_start('t') AS p",
 )
 ROWS = "INSERT INTO t (n) SELECT 1 + i % 2 FROM generate_series(1, 20) AS i"
-# State that is stored by a reader: positions of each kind, and counts.
+# These reads store state: positions of each kind, and counts.
 READ = (
     "SELECT count(*) FROM feed_read('f', null::t)",
     "SELECT feed_finish_batch('w', b.number, b.token) FROM feed_take_batch('w', 'me') AS b",
@@ -30,7 +30,7 @@ ATTACHED = ("ALTER TABLE t DETACH PARTITION t_1", "ALTER TABLE t ATTACH PARTITIO
 OFF, ON = SWITCH.format("t", "DISABLE"), SWITCH.format("t", "ENABLE ALWAYS")
 OFF_BELOW, ON_BELOW = SWITCH.format("t_1", "DISABLE"), SWITCH.format("t_1", "ENABLE ALWAYS")
 UNGUARDED = (OFF, f"INSERT INTO t {FORGED}", ON)
-# Statements of the transaction, before the read and after it.
+# Statements of the transaction, before and after the read.
 CHANGES = {
     "attached": (ATTACHED, (ATTACHED[0], f"INSERT INTO t_1 {FORGED}", ATTACHED[1])),
     "guard": ((OFF, ON), UNGUARDED),
@@ -54,7 +54,7 @@ AGAIN = ("SELECT feed_drop(name) FROM feeds", "DROP TABLE IF EXISTS t, kept")
 
 @pytest.fixture(autouse=True)
 def made_again(fresh: Connection, other: Connection) -> None:
-    """Statements are not prepared, because the tests create the same tables again and again."""
+    """Turn off prepared statements, because the tests create the same tables again and again."""
     other.prepare_threshold = fresh.prepare_threshold = None
 
 
@@ -73,8 +73,8 @@ def test_a_read_after_all_changes_stays_valid(fresh: Connection, other: Connecti
         run(fresh, *AGAIN, *TABLES, *FEEDS, ROWS, "BEGIN", *first, *READ, "SAVEPOINT s", *second, "ROLLBACK TO s")
         run(fresh, "COMMIT", ROWS)
         for reader in (other, fresh):
-            # A transaction stores no count for a file that the transaction may have created, because TRUNCATE in this
-            # transaction would empty the file in place.
+            # A transaction stores no count for a file that it may have created, because its own TRUNCATE would empty
+            # that file in place.
             assert value(reader, VALID) or first == ATTACHED, name
             assert value(reader, "SELECT exact_count('t')") == 40, name
             run(reader, "BEGIN", *LATER, "ROLLBACK")

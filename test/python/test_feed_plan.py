@@ -1,4 +1,4 @@
-"""Reads access few blocks and execute few statements, by the server's own counters, under all planner settings."""
+"""Reads access few blocks and execute few statements under all planner settings, according to the server's counters."""
 
 import re
 from collections.abc import Iterator
@@ -135,8 +135,8 @@ def test_a_large_transaction_is_read_once(fresh: Connection, column: str) -> Non
     steps = fresh.execute("SELECT feed_prepare('old')").fetchall()
     run(fresh, *(str(step) for (step,) in steps), "VACUUM ANALYZE old")
     heap, index = read_in_pieces(fresh, "old")
-    # The keys of a piece are in three leaves of the primary key; each scan also descends from the root. The SQL edition
-    # scans each index once more for a piece.
+    # The keys of a piece are in three leaves of the primary key, and each scan also descends from the root. The SQL
+    # edition scans each index once more per piece.
     most = 6 if TESTED == "c" else 9
     assert heap <= 6 and index <= most, f"the table was read {heap} times, and its indexes {index} times"
 
@@ -153,7 +153,7 @@ def test_no_writer_waits_while_existing_rows_are_checked(fresh: Connection) -> N
 
 
 ORDERED_ROWS, ORDERED_PIECE = 20_000, 1_000
-# Maximum number of blocks that a piece may access if the rows of the table are stored in the order of the column.
+# Maximum number of blocks that a piece may access if the table's rows are stored in the order of the column.
 ORDERED_HEAP, ORDERED_INDEX = 120, 120
 
 
@@ -201,19 +201,19 @@ def test_rows_of_a_set_that_were_already_delivered_are_skipped_only_once(ordered
     expect_pieces(ordered, ORDERED_ROWS // 2 - 500)
 
 
-# Let the server report each statement that this session executes. The first calls, which compile functions, are not
+# Make the server report each statement that this session executes. The first calls, which compile functions, are not
 # counted.
 EXPLAINED = """LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;
                SET auto_explain.log_level = notice"""
 BATCH = "SELECT count(*) FROM feed_batch_rows('steps', {0}, null::steps)"
 # For each step: its statements, and the maximum number of statements that they may execute inside functions. The first
-# statement returns the arguments of the other statements.
+# statement returns the arguments of the others.
 STEPS = {
     "poll": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 0),
     "read": (["SELECT count(*) FROM feed_read('steps', null::steps, 500)"], 4),
     "worker": (
         ["SELECT number, token FROM feed_take_batch('steps', 'w', 500)", BATCH,
-         "SELECT feed_finish_batch('steps', {0}, {1})"], 2,  # within a transaction, a statement moves the feed
+         "SELECT feed_finish_batch('steps', {0}, {1})"], 2,  # in a transaction, a separate statement moves the feed
     ),
     "share": (
         ["SELECT number, token FROM feed_take_batch('shared', 'w', 500)", BATCH.replace("'steps'", "'shared'"),
@@ -229,10 +229,10 @@ COMPILED = "SELECT array_agg(ident ORDER BY ident) FROM pg_backend_memory_contex
 
 
 def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> None:
-    """Most of the cost of a call is the start of the statements in it. A simple expression starts no statement.
+    """Calls execute few statements, because executor startup is most of their cost. Simple expressions need none.
 
-    The count leaves out SQL functions that the server does not inline: auto_explain reports them without a text, and
-    pg_stat_statements does not count them, either.
+    The test does not count SQL functions that the server does not inline: auto_explain reports them without a query
+    string, and pg_stat_statements does not count them either.
     """
     messages: list[str] = []
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
@@ -263,7 +263,7 @@ def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> No
 
 @pytest.mark.editions
 def test_a_session_keeps_no_compiled_function_for_a_dropped_partition(cluster: Cluster, fresh: Connection) -> None:
-    """For a function with a polymorphic argument, PL/pgSQL keeps a compiled copy for each row type."""
+    """For a function with a polymorphic argument, PL/pgSQL keeps one compiled copy per row type."""
     run(fresh, "CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) "
                    "PARTITION BY LIST (n)", "SELECT feed_create('f', 'parts')")  # fmt: skip
     compiled = []
@@ -286,9 +286,9 @@ def test_a_session_keeps_no_compiled_function_for_a_dropped_partition(cluster: C
 
 
 def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, fresh: Connection) -> None:
-    """The call checks the table without PL/pgSQL and without queries of catalogs.
+    """The call checks the table without PL/pgSQL and without catalog queries.
 
-    Each new session would have to plan these queries.
+    Each new session would have to plan such queries.
     """
     columns, parts, single = "uuid DEFAULT uuid_xact_nextval(), n int", range(20), '"A single"'
     run(fresh, f'CREATE TABLE {single} ("Key" {columns}, PRIMARY KEY ("Key"))',
@@ -304,7 +304,8 @@ def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, f
         run(fresh, f"SELECT feed_create('{table}', '{table}')", insert,
                 f"SELECT feed_apply('{table}', 'SELECT count(*) FROM batch')", insert)  # fmt: skip
         with connect(f"{cluster.dsn} dbname={fresh.info.dbname}") as reader:
-            run(reader, "SET quote_all_identifiers = on")  # names in a position are written as without this setting
+            # names in a position are written the same way without this setting
+            run(reader, "SET quote_all_identifiers = on")
             look = (
                 f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT count(*) FROM feed_peek('{table}', null::{table}, 9)"
             )
@@ -317,19 +318,19 @@ def test_the_first_call_of_a_connection_touches_few_catalogs(cluster: Cluster, f
 
 
 def test_a_batch_inside_a_large_transaction_touches_only_its_own_rows(fresh: Connection) -> None:
-    """The index that feed_prepare() creates has the rows in the order of delivery, even before any ANALYZE."""
+    """The index that feed_prepare() creates has the rows in delivery order, even before any ANALYZE."""
     run(fresh, "CREATE TABLE old (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), n int)",
             "INSERT INTO old (n) SELECT generate_series(1, 10)")  # fmt: skip
     run(fresh, *(str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')").fetchall()))
     run(fresh, "SELECT feed_create('f', 'old', 'now')", "INSERT INTO old (n) SELECT generate_series(1, 30000)")
-    # The end of the first piece is looked up twice, because the index alone does not have the key of a row.
+    # The end of the first piece is looked up twice, because the index alone does not contain the key of a row.
     for most in (300, 200, 200):
         heap, index = touched(fresh, "SELECT count(*) FROM feed_read('f', null::old, 50)", "old")
         assert heap <= most and index <= 100, (heap, index)
 
 
 def test_the_prepared_index_has_only_keys_of_a_fixed_size(fresh: Connection) -> None:
-    """The primary key accepts a long text. Together with the number, the text would be too long for an index."""
+    """The primary key accepts long strings. Together with the number, such a string would be too long for an index."""
     names = [f"c{i}" for i in range(32)]
     keys = {
         "k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY": "(xact, k)", "k text PRIMARY KEY": "(xact)",

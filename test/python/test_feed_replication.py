@@ -1,4 +1,4 @@
-"""Logical replication: a subscriber generates the transaction numbers itself, and its feeds deliver the rows."""
+"""Logical replication: a subscriber generates its own transaction numbers, and its feeds deliver the rows."""
 
 from collections.abc import Iterator
 
@@ -44,7 +44,7 @@ def subscriber(logical: Cluster) -> Iterator[Connection]:
 def subscribe(logical: Cluster, publisher: Connection, subscriber: Connection, table: str, options: str = "") -> None:
     """Replicate a table.
 
-    The slot is created first: CREATE SUBSCRIPTION hangs if it creates a slot in its own server.
+    The slot is created first, because CREATE SUBSCRIPTION hangs if it creates a slot on its own server.
     """
     publisher.execute(f"CREATE PUBLICATION {table} FOR TABLE {table}".encode())
     publisher.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [table])

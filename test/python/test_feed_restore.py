@@ -1,4 +1,4 @@
-"""Dump and restore: positions, guards and counts continue on another server, whatever its transaction IDs are."""
+"""Dump and restore: positions, guards and counts continue on another server, regardless of its transaction IDs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,7 +52,7 @@ def filled(cluster: Cluster) -> Iterator[dict[str, list[int]]]:
 
 
 def check_rebased(connection: Connection, feed: str, table: str) -> None:
-    """After feed_rebase(), a new row, 13, has a number above the numbers of all restored rows."""
+    """Check that feed_rebase() raises the base, and that row 13 then gets a number above those of all restored rows."""
     highest = int(value(connection, f"SELECT max({NUMBERS[feed]}) FROM {table}"))
     base = int(value(connection, "SELECT feed_rebase(%s)", table))
     assert base > 0
@@ -103,7 +103,10 @@ READER = "inorder_reader"
 
 @pytest.fixture
 def plain_roles(cluster: Cluster, young: Cluster) -> Iterator[None]:
-    """Two roles on both servers, with different OIDs: one owns a database, the other may read tables."""
+    """Create two roles on both servers, with different OIDs.
+
+    One role owns a database, and the other may read tables.
+    """
     for server, roles in ((cluster, (OWNER, READER)), (young, ("another", READER, OWNER))):
         with connect(server.dsn) as connection:
             for role in roles:
@@ -120,7 +123,7 @@ def plain_roles(cluster: Cluster, young: Cluster) -> Iterator[None]:
 
 
 def own_database(server: Cluster, installer: str) -> None:
-    """A database of the owner, with the extension unless the owner installs it."""
+    """Create a database for the owner, with the extension unless the owner installs it."""
     with connect(server.dsn) as connection:
         connection.execute(f"CREATE DATABASE plain OWNER {OWNER}".encode())
     if installer != OWNER:
@@ -153,7 +156,7 @@ def test_the_owner_of_a_database_dumps_and_restores_it(
     file = str(tmp_path / "dump")
     dumped = run_program(cluster, "pg_dump", "-U", OWNER, "--format=custom", "-f", file, "plain")
     assert dumped.returncode == 0, dumped.stderr
-    # Only the owner of the extension may set the extension's comment.
+    # Only the owner of the extension may set its comment.
     options = ["--exit-on-error"] + (["--no-comments"] if installer != OWNER else [])
     restored = run_program(young, "pg_restore", "-U", OWNER, *options, "-d", "plain", file)
     assert restored.returncode == 0, restored.stderr
@@ -251,9 +254,9 @@ def test_state_is_restored_if_the_extension_is_in_another_schema(
 
 
 def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """The feed has passed transactions that wrote only into other tables.
+    """The feed has read past transactions that wrote only into other tables.
 
-    The base must be above the numbers of these transactions: otherwise new rows would be skipped.
+    The base must be above the IDs of these transactions. Otherwise new rows would be skipped.
 
     The same holds for rows of transactions that began before the base was raised.
     """
@@ -282,7 +285,7 @@ def test_a_position_may_be_above_all_rows(cluster: Cluster, young: Cluster, tmp_
 
 
 def test_an_ordered_feed_continues_within_its_set(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """The column is found by its name, although its attribute number differs. Later rows belong to the next set."""
+    """The column is found by name, although its attribute number differs. Later rows belong to the next set."""
     with connect(cluster.dsn) as connection:
         spend_transactions(connection, 20_000)
     with copy_of("template1", cluster, "in_order") as connection:
@@ -313,7 +316,7 @@ def test_an_ordered_feed_continues_within_its_set(cluster: Cluster, young: Clust
 
 
 def test_shares_continue_while_one_of_them_waits(cluster: Cluster, young: Cluster, tmp_path: Path) -> None:
-    """A dump has not only the batches of shares, but also where the next batch of each share starts."""
+    """A dump contains the batches of shares, and also the start of each share's next batch."""
     with copy_of("template1", cluster, "divided") as source, connect(source.info.dsn) as other:
         create(source)
         run(

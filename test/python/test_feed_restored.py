@@ -22,7 +22,7 @@ Refused = psycopg.errors.ObjectNotInPrerequisiteState
 RESTORED = "was restored from a dump"
 SPENT = 20_000  # number of transactions by which the dumped server is ahead
 
-# Ways to dump and restore: options of pg_dump, options of each run of pg_restore or psql, and the role.
+# Methods of dump and restore: options of pg_dump, options of each run of pg_restore or psql, and the role.
 WAYS = {
     "plain": (["--format=plain"], [["-v", "ON_ERROR_STOP=1"]], "postgres"),
     "inserts": (["--format=plain", "--rows-per-insert=2"], [["-v", "ON_ERROR_STOP=1"]], "postgres"),
@@ -92,9 +92,9 @@ def refusal(connection: Connection, statement: str) -> psycopg.errors.Diagnostic
 
 
 def check_refused(connection: Connection) -> None:
-    """Check that every read and write of each table is refused.
+    """Check that every read and write of each table is rejected.
 
-    In a table with generated numbers only calls of feeds are refused.
+    If the table has generated numbers, only the calls on feeds are rejected.
     """
     for feed, table in KEPT.items():
         for call in (
@@ -125,7 +125,7 @@ def test_a_restore_is_refused_until_it_is_accepted(
     cluster: Cluster, young: Cluster, delivered: dict[str, list[int]], target: Connection, way: str, tmp_path: Path
 ) -> None:
     restore(cluster, young, way, tmp_path)
-    if way == "schema first":  # because the triggers were disabled
+    if way == "schema first":  # in this case the triggers were disabled
         target.execute("SELECT feed_enable('made')")
     check_refused(target)
     for table in ALL.values() if way != "schema first" else ():
@@ -136,7 +136,7 @@ def test_a_restore_is_refused_until_it_is_accepted(
         else:
             assert "feed_rebase(" in str(refusal(target, f"SELECT exact_count({quoted(table)})").message_hint)
     if way != "schema first":
-        with target.transaction(force_rollback=True):  # deletes rows as the apply worker of a subscription does
+        with target.transaction(force_rollback=True):  # deletes rows the way the apply worker of a subscription does
             target.execute("SET LOCAL session_replication_role = replica")
             target.execute("DELETE FROM made WHERE n = (SELECT min(n) FROM made)")
             assert value(target, "SELECT exact_count('made')") == 11
@@ -150,7 +150,7 @@ def test_a_restore_is_refused_until_it_is_accepted(
     for feed in KEPT:
         rows = sorted(delivered[feed] + read(target, feed))
         assert rows == list(range(1, 213)), feed
-    # After the guard was created again, a feed still refuses an old position for the new numbers.
+    # After the guard was created again, the feed still rejects an old position for the new numbers.
     target.execute("ALTER TABLE made DROP CONSTRAINT made_pkey, ADD PRIMARY KEY (n, id)")
     target.execute("SELECT feed_enable('made')")
     assert "feed_seek('made" in str(refusal(target, "SELECT feed_read('made', null::made)").message_hint)
@@ -195,7 +195,7 @@ def test_acceptance_is_rolled_back_with_its_transaction(restored: Connection, ol
                 restored.execute("ROLLBACK")
                 refusal(restored, f"INSERT INTO {table} (n) VALUES (7)")
         refusal(other, "INSERT INTO parts (n) VALUES (7)")
-        # A separate table, which then becomes a partition of a restored table.
+        # A separate table, which later becomes a partition of a restored table.
         restored.execute("CREATE TABLE own (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n))")
         restored.execute("SELECT feed_enable('own')")
         for _ in range(2):
@@ -211,7 +211,7 @@ def test_acceptance_is_rolled_back_with_its_transaction(restored: Connection, ol
 def test_batches_of_a_restored_feed_have_numbers_of_their_own(restored: Connection) -> None:
     """The sink has received further batches since the dump.
 
-    The unfinished batch is delivered again with its number, and the next batch has a new number.
+    The unfinished batch is delivered again with its number, and the next batch gets a new number.
     """
     for feed, table in KEPT.items():
         restored.execute("SELECT feed_rebase(%s)", [table])

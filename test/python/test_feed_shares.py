@@ -1,4 +1,4 @@
-"""Workers that divide a feed by a column process the rows of a key in order, whatever sessions do in between."""
+"""Workers that divide a feed by a column process each key's rows in order, whatever sessions do in between."""
 
 import random
 from collections import Counter, defaultdict
@@ -21,8 +21,8 @@ from world.sql import value
 pytestmark = pytest.mark.server
 
 KEYS, WRITERS, WORKERS, STEPS = 6, 3, 4, 120
-# Tables with transaction numbers of each form: in the primary key or in a column with a full or a partial index, with
-# and without a primary key, and with partitions.
+# Tables with every form of transaction number: in the primary key, or in a column with a full or a partial index. They
+# exist with and without a primary key, and with partitions.
 TABLES = {
     "uuid": "CREATE TABLE shared (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {}); CREATE INDEX ON shared (seq)",
     "btree": "CREATE TABLE shared (xact bigint NOT NULL DEFAULT xact_id(), {}, PRIMARY KEY (seq));"
@@ -69,7 +69,7 @@ class Writer:
     session: Connection
     keys: set[str] = field(default_factory=set)
     rows: list[Row] = field(default_factory=list)
-    began: int = 0  # when its transaction began
+    began: int = 0  # when the transaction began
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Course:
         self.began: dict[Row, int] = {}
         self.committed: dict[Row, int] = {}
         self.held: dict[str, Held] = {}
-        self.late: set[int] = set()  # tokens of leases that have ended
+        self.late: set[int] = set()  # tokens of expired leases
         self.known: dict[int, list[Row]] = {}  # batches that a worker has had, whose rows must not change
         self.processed: dict[str, list[Row]] = defaultdict(list)
 
@@ -123,10 +123,10 @@ class Course:
     def work(self) -> None:
         worker = f"worker {self.rng.randrange(WORKERS)}"
         held = self.held.get(worker)
-        if held is None or self.rng.random() < 0.1:  # another process with this name may ask, too
+        if held is None or self.rng.random() < 0.1:  # another process with this name may ask as well
             return self.take(worker)
         way = self.rng.random()
-        if way < 0.2:  # the worker hangs until its lease has ended
+        if way < 0.2:  # the worker hangs until its lease has expired
             self.db.execute(EXPIRE, [held.number])
             self.late.add(held.token)
             return None
@@ -159,7 +159,7 @@ class Course:
         self.held[worker] = Held(row[0], row[1], rows)
 
     def lose(self, held: Held, by_name: bool) -> None:
-        """Check that the token is invalid: a process with the same name has the batch, or the lease has expired."""
+        """Check that the token is invalid: the lease has expired, or a process with the same name has the batch."""
         assert by_name or held.token in self.late
         with pytest.raises(psycopg.errors.InvalidParameterValue, match="does not belong to the worker"):
             self.db.execute(FINISH, [held.number, held.token])
@@ -169,7 +169,10 @@ class Course:
             self.processed[row[0]].append(row)
 
     def clear(self) -> None:
-        """Retry a dead batch, or process it without a worker. Later batches of the share have waited for this batch."""
+        """Retry a dead batch, or process it without a worker.
+
+        Later batches of its share have waited for it.
+        """
         row: Any = self.db.execute("SELECT number FROM feed_batches WHERE dead_since IS NOT NULL LIMIT 1").fetchone()
         if row is None:
             return
@@ -293,7 +296,7 @@ def test_a_worker_keeps_its_share_and_takes_the_share_of_a_worker_that_is_gone(d
         "INSERT INTO shared (key, version) SELECT k, v FROM generate_series(1, 9) AS v, generate_series(0, 9) AS k"
     )
     first: list[Any] = [db.execute(TAKE, [worker, 4]).fetchone() for worker in ("gone", "stays", "late")]
-    assert first[2] == (None, None)  # each share has an unfinished batch, for which later batches wait
+    assert first[2] == (None, None)  # each share has an unfinished batch, and later batches wait for it
     share_of = "SELECT share FROM feed_batches WHERE number = %s"
     other_share, own_share = (value(db, share_of, batch) for batch, _ in first[:2])
     for row in first[:2]:

@@ -1,4 +1,4 @@
-"""A logical subscriber of another major version: what it receives and refuses, and the switchover to it."""
+"""A logical subscriber of another major version: what it receives and rejects, and the switchover to it."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -78,7 +78,7 @@ def write(writers: list[Writer], transactions: int, readers: list[Consumer]) -> 
 
 
 def check_refused(connection: Connection, table: str) -> None:
-    """A role that reads or writes on the subscriber before feed_rebase() gets an error that names the reason."""
+    """Check that reads and writes on the subscriber before feed_rebase() raise an error that gives the reason."""
     for call in (f"reader_start('{table}')", f"exact_count_fold('{table}')", f"feed_create('other', '{table}')"):
         with pytest.raises(Refused, match="was restored from a dump") as refused:
             connection.execute(f"SELECT {call}".encode())
@@ -120,7 +120,7 @@ def leave(source: Connection, consumer: Consumer, with_state: bool) -> None:
 def accept_all(world: World, target: Connection, consumers: list[Consumer], with_state: bool) -> None:
     """Call feed_rebase() during an older transaction, which writes afterwards.
 
-    The numbers of its rows are below the numbers of ended transactions.
+    The numbers of its rows are below those of transactions that have ended.
     """
     with connect(world.primary) as before:
         before.execute("BEGIN; SELECT pg_current_xact_id()")
@@ -220,7 +220,7 @@ MARK = "UPDATE inorder_internal.feed_table SET base = base"
 
 
 def change_unread(pair: Pair, source: Connection) -> None:
-    """The publisher calls feed_disable() for tables and changes their rows: these changes are replicated, too."""
+    """Let the publisher call feed_disable() and change rows, and wait until these changes are replicated."""
     source.execute("SELECT feed_disable('numbers'); TRUNCATE numbers, made")
     source.execute("INSERT INTO numbers (region, token) SELECT 0, g FROM generate_series(1, 9) AS g")
     source.execute("UPDATE numbers SET xact = 7 WHERE token = 1; DELETE FROM numbers WHERE token > 5")
@@ -229,7 +229,7 @@ def change_unread(pair: Pair, source: Connection) -> None:
 
 
 def check_live(target: Connection) -> None:
-    """Rows with numbers of another server, and deletes, are refused even if the replication role is replica."""
+    """Check that deletes and numbers of another server are rejected even with session_replication_role = replica."""
     target.execute("SET session_replication_role = replica")
     for forged in (
         f"INSERT INTO keys (id, region, token) VALUES ({OLD}, 0, 0)", "DELETE FROM keys",

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.server
 OF_FEED = "feed_wait('wait', {timeout})"
 OF_POSITION = "reader_wait('waited', {position}, {timeout})"
 Waiting = Callable[[str], bool]
-# The SQL edition waits in pg_sleep(), the C extension in a wait event of type Extension.
+# The SQL edition waits in pg_sleep(), and the C extension uses a wait event of type Extension.
 IS_WAITING = (
     "SELECT count(*) = 1 FROM pg_stat_activity "
     "WHERE pid = %s AND wait_event_type IN ('Extension', 'Timeout') AND query ~ '(feed|reader)_wait'"
@@ -51,7 +51,7 @@ def waits(reader: Connection, request: pytest.FixtureRequest) -> Waiting:
 
 @pytest.fixture
 def aside() -> Iterator[ThreadPoolExecutor]:
-    """A thread for calls that wait."""
+    """Yield a thread pool for calls that wait."""
     with ThreadPoolExecutor(1) as pool:
         yield pool
 
@@ -98,7 +98,7 @@ def test_the_table_can_be_changed_during_the_wait(
 ) -> None:
     """A session that waits for rows holds no lock on the table, so it blocks no other session.
 
-    The next call of the session sees the new columns.
+    Its next call sees the new columns.
     """
     woken = until_true(waits, aside)
     begin_to_wait(writer, reader)
@@ -114,7 +114,7 @@ def test_the_table_can_be_changed_during_the_wait(
 
 
 def test_an_error_ends_the_wait(writer: Connection, reader: Connection, aside: ThreadPoolExecutor) -> None:
-    """An error ends the wait at once, and the session can continue."""
+    """An error ends the wait immediately, and the session can continue."""
     woken = aside.submit(lambda: value(reader, "SELECT feed_wait('wait')"))
     begin_to_wait(writer, reader)
     with writer.transaction():
@@ -192,7 +192,7 @@ def test_a_timeout_out_of_range_is_refused(waits: Waiting) -> None:
 
 
 def test_a_timeout_of_months_and_days_may_be_zero(waits: Waiting) -> None:
-    """The interval '1 month -30 days' equals zero, but added to a time it may give a later day."""
+    """The interval '1 month -30 days' equals zero, but added to a date it may yield a later date."""
     assert not waits("'1 month -30 days'") and not waits("'30 days -1 month'")
 
 

@@ -1,4 +1,4 @@
-"""Calls that wait until the owner of a table commits a change: they use its result, or fail and can be retried."""
+"""Calls that wait until a table's owner commits a change use its result, or fail and can be retried."""
 
 import psycopg
 import pytest

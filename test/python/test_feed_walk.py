@@ -1,4 +1,4 @@
-"""Rows after a position are read by a kept plan or by a query: the same rows, complete, in pieces of any size."""
+"""Cached plans and queries return the same rows after a position, completely and in pieces of any size."""
 
 import random
 
@@ -43,9 +43,9 @@ PIECES = 90 if LONG_RUN else 40
 
 
 def write(sessions: list[Connection], chance: random.Random, has_body: bool, is_number: bool) -> None:
-    """Write in transactions that end in a random order. Each transaction writes up to nine rows at a time.
+    """Write up to nine rows at a time in transactions that end in random order.
 
-    Some transactions update their rows, and leave dead versions in the same page or in another page.
+    Some transactions update their rows, and leave dead versions in the same page or in another.
     """
     for session in sessions:
         if session.info.transaction_status.name == "IDLE":
@@ -79,7 +79,7 @@ def test_a_plan_and_a_query_return_the_same_rows(cluster: Cluster, fresh: Connec
             write([a, b, c], chance, kind != "dropped", is_number)
             limit = chance.randrange(1, 12)
             run(fresh, *["VACUUM t"] * (piece % 10 == 9), "BEGIN")
-            # this function is called only for positions within a transaction, in tables with numbers
+            # This function is called only for positions inside a transaction, in tables with numbers.
             before = value(fresh, CALLS.format("found"))
             rows = [row for (row,) in fresh.execute(READ.format(limit).encode())]
             is_asked = value(fresh, CALLS.format("found")) != before

@@ -1,4 +1,4 @@
-"""A batch is leased to the name of a worker, not to a session. The lease expires by the clock of the server."""
+"""A batch is leased to a worker name, not to a session. The lease expires according to the server's clock."""
 
 import json
 import threading
@@ -43,7 +43,7 @@ def take(connection: Connection, worker: str, rows: int = 2) -> tuple[Any, Any]:
 
 
 class Worker:
-    """A process that is killed after some batches, before it finishes the last of them, and is started again."""
+    """A process that is killed after some batches, before it finishes the last one, and is then restarted."""
 
     def __init__(self, dsn: str, name: str, written: threading.Event, dies: int) -> None:
         self.dsn, self.name, self.written, self.dies = dsn, name, written, dies
@@ -95,7 +95,10 @@ def test_three_workers_get_each_row_once(feed: Connection, dies: int) -> None:
 
 @pytest.mark.parametrize("reset", RESETS)
 def test_a_lease_outlives_its_session(feed: Connection, other: Connection, reset: str) -> None:
-    """A pool resets connections, and may give a connection to another client, or another connection to the worker."""
+    """A pool resets connections.
+
+    It may pass a connection to another client, or give the worker a different connection.
+    """
     insert(feed, 3)
     number, token = take(feed, "a")
     for statement in reset.split("; "):
@@ -110,7 +113,7 @@ def test_a_lease_outlives_its_session(feed: Connection, other: Connection, reset
 
 
 def test_a_lease_outlives_the_session_behind_a_pooler(feed: Connection, cluster: Cluster, shared_folder: Path) -> None:
-    """The pooler assigns a session to each transaction, and resets it. A client gets a different session each time."""
+    """The pooler assigns a session to each transaction and resets it. A client gets a different session each time."""
     insert(feed, 3)
     reset = "server_reset_query = DISCARD ALL\nserver_reset_query_always = 1\ndefault_pool_size = 2\n"
     with pooled(cluster, shared_folder, more=reset) as port:
@@ -140,7 +143,7 @@ def test_a_lease_outlives_the_process(feed: Connection, cluster: Cluster) -> Non
             worker.execute("SELECT 1")
     assert take(feed, "b", 9)[0] == number + 1
     for _ in range(9):
-        with connect(feed.info.dsn) as new_session:  # a process with this name continues at once
+        with connect(feed.info.dsn) as new_session:  # a process with this name continues immediately
             assert take(new_session, "a")[0] == number
     assert one_row(feed, "SELECT worker, tries FROM feed_batches ORDER BY number LIMIT 1") == ("a", 1)
     assert state(feed, f"SELECT feed_finish_batch('work', {number}, {token})") == LOST
@@ -226,7 +229,7 @@ def test_the_hint_says_what_became_of_the_batch(feed: Connection) -> None:
 
 
 def test_the_same_call_repeated_in_a_transaction_returns_the_same_batch(feed: Connection) -> None:
-    """(f(...)).* calls f for each column, although for a client it is one call, which returns one row."""
+    """(f(...)).* calls f once per column. For the client this is a single call, which returns one row."""
     insert(feed, 5)
     expanded = "SELECT (feed_take_batch('work', 'a', 2)).*"
     number, token, tries, lease_end = one_row(feed, expanded)
@@ -263,9 +266,9 @@ def test_a_worker_that_crashes_each_time_is_tried_once_for_each_lease(feed: Conn
 
 
 def test_a_batch_delayed_by_a_wrong_clock_can_be_retried_at_once(feed: Connection) -> None:
-    """feed_retry_batch() makes a batch available at once, even if the time of its next try is far in the future.
+    """feed_retry_batch() makes a batch available immediately, even if its next try is far in the future.
 
-    This time is wrong if the batch was returned while the clock was ahead.
+    The time of that try is wrong if the batch was returned while the clock was ahead.
     """
     insert(feed, 3)
     number, token = take(feed, "a")

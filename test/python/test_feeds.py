@@ -89,7 +89,7 @@ def test_columns_are_aligned_whatever_the_characters_of_names() -> None:
 
 
 def test_the_transaction_that_delays_rows_is_shown(cluster: Cluster, feeds: Tail) -> None:
-    """The output names the oldest transaction, open or prepared, and says how long it has delayed rows."""
+    """The output names the oldest transaction, open or prepared, and shows how long it has delayed rows."""
     with connect(f"{cluster.dsn} dbname=tail") as writer:
         writer.execute("SET application_name = 'importer'")
         with writer.transaction(force_rollback=True):
@@ -135,7 +135,7 @@ def test_check_reports_feeds_that_are_behind_and_dead_batches(feeds: Tail, fresh
 
 
 def test_a_poll_without_rows_is_recorded_before_a_check_would_fail(feeds: Tail, fresh: Connection) -> None:
-    """The reader has polled often when a new row arrives. The last poll that was recorded is half a minute old."""
+    """The reader has polled often when a new row arrives. The last recorded poll is half a minute old."""
     fresh.execute("SELECT feed_drop('mail'), count(*) FROM feed_read('say \"hi\"', null::events)")
     times = ("polled", "caught_up_at")
     for _ in range(4):
@@ -149,9 +149,9 @@ def test_a_poll_without_rows_is_recorded_before_a_check_would_fail(feeds: Tail, 
 
 
 def test_feeds_of_a_dropped_table_are_shown_while_batches_are_unfinished(feeds: Tail, fresh: Connection) -> None:
-    """Feeds with unfinished batches stay until feed_drop().
+    """Feeds with unfinished batches remain until feed_drop().
 
-    Feeds without unfinished batches are not shown, even if the state tables still have their rows.
+    Feeds without unfinished batches are not shown, even if the state tables still contain their rows.
     """
     fresh.execute("SELECT feed_create('Bob''s', 'events'), (feed_take_batch('Bob''s', 'w')).number")
     fresh.execute("DROP TABLE events CASCADE")

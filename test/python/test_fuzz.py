@@ -1,4 +1,4 @@
-"""A short run of script/fuzz, and tests that script/fuzz detects planted faults."""
+"""A short run of script/fuzz succeeds, and script/fuzz detects planted faults."""
 
 import random
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ from waiting import PATIENCE
 
 pytestmark = pytest.mark.server
 
-SECONDS = 300  # a run lasts at most this long
+SECONDS = 300  # maximum duration of a run
 SEED = 14  # with this seed, six sessions call as many functions as nine sessions with other seeds
 # The number of sessions, the minimum number of calls, and the minimum fraction of the functions that must be called.
-# Both limits are low, because sessions also wait for each other.
+# Both minimums are low, because sessions also wait for each other.
 SESSIONS, LEAST_CALLS, LEAST_CALLED = (6, 1000, 0.85) if LONG_RUN else (2, 150, 0.3)
 DEFINER = (
     "CREATE OR REPLACE FUNCTION public.feed_hole() RETURNS void LANGUAGE plpgsql SECURITY DEFINER "
@@ -36,7 +36,7 @@ OF_EVENTS, OF_MINE = (
 
 
 def test_no_right_is_gained_and_no_fault_is_found(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not LONG_RUN:  # each session gives turns to the others after half of its statements, and at its end
+    if not LONG_RUN:  # each session lets the others run after half of its statements, and at its end
         monkeypatch.setattr("load.fuzz.run.STATEMENTS", 120)
         monkeypatch.setattr("load.fuzz.run.TURN_EVERY", 60)
     result = run(server, SECONDS, SEED, SESSIONS)
@@ -48,7 +48,10 @@ def test_no_right_is_gained_and_no_fault_is_found(server: Installation, monkeypa
 
 @pytest.fixture(scope="module")
 def place(server: Installation) -> Iterator[World]:
-    """A server with the roles of script/fuzz. Tests plant faults in the objects and the state of these roles."""
+    """Yield a server with the roles of script/fuzz.
+
+    Tests plant faults in the objects and the state of these roles.
+    """
     with world(server, 1) as new_world:
         new_world.admin.execute(
             "ALTER TABLE inorder_internal.feed_state ALTER written_here DROP EXPRESSION, "
@@ -135,7 +138,7 @@ def restore(place: World) -> None:
 
 
 def others(place: World) -> Honest:
-    """The honest roles, before they have read anything."""
+    """Return the honest roles before they have read anything."""
     place.admin.execute(
         "UPDATE inorder_internal.feed_state SET position.transactions = '{}', position.partial = NULL, "
         "position.last_key = NULL, position.ordering = NULL "
@@ -241,7 +244,7 @@ def test_a_random_run_finds_a_security_hole(server: Installation) -> None:
         parts = read(place.admin)
         hole = [function for function in parts.functions if function.signature == "public.feed_hole()"]
         result = Result("", 3, 0)
-        # Offer only a few functions: if all were offered, a session might never call this function.
+        # Offer only a few functions. If all were offered, a session might never call this one.
         run_sessions(place, result, float("inf"), 1, replace(parts, functions=hole + parts.functions[:9]))
         result.failures = place.failures
         assert "ran as postgres" in found(place)["ran"]

@@ -1,4 +1,4 @@
-"""Data sets of UUIDs: their contents, their output formats, and refused options."""
+"""Data sets of UUIDs: their contents, their output formats, and rejected options."""
 
 import os
 import pty
@@ -84,7 +84,8 @@ def test_times_are_spread_evenly_with_jitter() -> None:
     distances = np.diff(times)
     assert distances.std() == pytest.approx(YEAR / 100_000 / np.sqrt(6), rel=0.02)
     _, counts = np.unique(low, return_counts=True)
-    assert ((counts - 100_000 / 9) ** 2 / (100_000 / 9)).sum() < 40  # chi-square, 8 degrees of freedom: 1 in 300,000
+    # chi-square with 8 degrees of freedom: 1 in 300,000
+    assert ((counts - 100_000 / 9) ** 2 / (100_000 / 9)).sum() < 40
 
 
 def test_lag_reorders_values_between_nodes_and_never_within_a_node() -> None:

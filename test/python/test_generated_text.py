@@ -1,7 +1,7 @@
-"""SQL text that functions generate: all names are qualified with a schema, and all literals have a type.
+"""SQL strings that functions generate: all names are schema-qualified, and all literals have a type.
 
-The checkers of the install script (test_install_script.py) do not see this text. It is run as the reader, under the
-search_path of the caller of feed_apply(): an unqualified name could be resolved to an object of another role.
+The checkers of the install script (test_install_script.py) do not see these strings. They are run as the reader, under
+the search_path of feed_apply()'s caller, so an unqualified name could resolve to an object of another role.
 """
 
 import re
@@ -41,12 +41,12 @@ TABLES = {
                                       j json, r o.r, m o.r_multirange, t text COLLATE o.ci, n int[], cc o.c)""",
 }
 ROOT = Path(__file__).resolve().parents[2]
-# A type, collation or operator whose name is a parameter of format(). Null arrays are an exception: for their elements
-# no constraint of a domain is evaluated.
+# A type, collation or operator whose name is a parameter of format(). Null arrays are an exception, because their
+# elements do not cause any domain constraint to be evaluated.
 NAMED = re.compile(r"(::|COLLATE |OPERATOR\()%\d*\$?[sI](?!\[\]\)\[1\])")
 ONCE = re.compile(r"^DO \$(\w*)\$$.*?^END \$\1\$;$", re.M | re.S)
 OURS = {"pg_catalog", "public", "inorder_internal", "inorder_text"}
-# For a value of a user-defined type, these functions may call a cast to json that a user has created.
+# For a value of a user-defined type, these functions may call a user-defined cast to json.
 TO_JSON = re.compile(r"(to|row_to|array_to)_jsonb?|jsonb?_((object_)?agg|build_(object|array))")
 COLUMNS = {"a b", "c", "d", "j", "r", "m", "t", "n", "cc"}
 # Queries whose rows have only types of the extension.
@@ -93,12 +93,12 @@ STATEMENTS = (
 )
 
 
-# The methods of a visitor have the names of the parser's nodes.
+# The visitor's methods have the names of the parser's nodes.
 # ruff: noqa: N802
 class Unqualified(Visitor):
     """Collects names without a schema, and literals without a type.
 
-    Names of columns are no problem: they belong to the table.
+    Unqualified column names are safe, because columns belong to the table.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Unqualified(Visitor):
         self.found: list[str] = []
 
     def note(self, kind: str, names: Any) -> None:
-        """Collect a name, unless it is qualified with pg_catalog or a schema of the extension."""
+        """Collect a name unless it is qualified with pg_catalog or a schema of the extension."""
         parts = [name.sval for name in names or ()]
         if len(parts) < 2 or parts[0] not in OURS:
             self.found.append(f"{kind} {'.'.join(parts)}")
@@ -131,23 +131,23 @@ class Unqualified(Visitor):
             self.found.append(f"relation {node.relname}")
 
     def visit_A_Const(self, ancestors: Ancestor, node: ast.A_Const) -> None:
-        """Collect a string to which no cast is applied directly. Numbers need no cast."""
+        """Collect a string unless a cast is applied to it directly. Numbers need no cast."""
         if isinstance(ancestors.node, ast.TypeCast) or not isinstance(node.val, ast.String):
             return
         self.found.append(f"literal {node.val.sval!r}")
 
 
 class Foreign(Unqualified):
-    """Collects names that may belong to objects of a user, and calls that may use a cast created by a user."""
+    """Collects names that may refer to objects of a user, and calls that may use a user-defined cast."""
 
     def note(self, kind: str, names: Any) -> None:
-        """Collect a function in another schema. A function without schema is found by a pinned search_path."""
+        """Collect a function in another schema. A pinned search_path finds functions without a schema."""
         parts = [name.sval for name in names or ()]
         if (len(parts) > 1 and parts[0] not in OURS) or (parts and TO_JSON.fullmatch(parts[-1])):
             self.found.append(f"{kind} {'.'.join(parts)}")
 
     def visit_TypeName(self, ancestors: Ancestor, node: ast.TypeName) -> None:
-        """Collect a type, except that of a null array, whose elements are never evaluated."""
+        """Collect a type unless it is that of a null array, whose elements are never evaluated."""
         cast = ancestors.node
         if not (node.arrayBounds and isinstance(cast, ast.TypeCast) and getattr(cast.arg, "isnull", False)):
             super().visit_TypeName(ancestors, node)
@@ -157,10 +157,10 @@ class Foreign(Unqualified):
             self.found.append(f"cast of {node.arg.fields[-1].sval}")
 
     def visit_RangeVar(self, ancestors: Ancestor, node: ast.RangeVar) -> None:
-        """Relations in FROM are not checked: the tables belong to users."""
+        """Ignore relations in FROM, because the tables belong to users."""
 
     def visit_A_Const(self, ancestors: Ancestor, node: ast.A_Const) -> None:
-        """Literals are not checked."""
+        """Ignore literals."""
 
 
 def foreign(text: str) -> list[str]:
@@ -190,7 +190,10 @@ def test_the_checker_finds_unqualified_names(text: str) -> None:
 
 @pytest.fixture(scope="module")
 def tables(cluster: Cluster, template: str) -> Iterator[Connection]:
-    """A database with tables of every form. The role that reads them has no privilege on their partitions."""
+    """Yield a database with tables of every form.
+
+    The role that reads them has no privileges on their partitions.
+    """
     with copy_of(template, cluster, "texts") as connection:
         if connection.execute("SELECT FROM pg_roles WHERE rolname = 'text_reader'").rowcount == 0:
             connection.execute("CREATE ROLE text_reader")
@@ -246,7 +249,7 @@ def test_queries_of_the_tool_use_no_object_of_a_user() -> None:
 
 
 def inexact_calls(texts: Iterable[str]) -> list[str]:
-    """Calls of public functions that overload resolution could direct to another role's function of the same name."""
+    """Return calls of public functions that could resolve to an overload of another role."""
     return [f"{subject}: {problem}" for _, subject, problem in exact_calls(";\n".join(texts), sql_source())]
 
 
@@ -255,7 +258,7 @@ def test_calls_of_the_tool_match_the_declared_argument_types() -> None:
 
 
 def test_no_source_builds_sql_text_from_the_name_of_a_type() -> None:
-    """The name of a type, a collation or an operator would be looked up again when the text is parsed.
+    """A type, collation or operator name would be looked up again when the query string is parsed.
 
     DO blocks are an exception: they run once, while the install script creates the objects that they name.
     """

@@ -1,4 +1,4 @@
-"""Conditions on which a read depends: no change of the table loses rows silently, before or between reads."""
+"""Conditions on which a read depends: no change of the table silently loses rows, before or between reads."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -117,7 +117,7 @@ def test_a_transaction_reads_a_table_that_it_has_rewritten(place: Place, isolati
 @pytest.mark.parametrize("read", READS)
 def test_a_read_that_waited_for_a_rewrite_loses_no_row(place: Place, read: str, change: str) -> None:
     owner, reader = place.make(PLAIN), place.session()
-    run(reader, "SELECT (null::t).n")  # otherwise the read would wait to look up the type
+    run(reader, "SELECT (null::t).n")  # the read would otherwise wait when it looks up the type
     run(owner, "BEGIN", f"ALTER TABLE t {change}")
     with blocked(state, reader, READS[read]) as waiting:
         run(owner, "COMMIT")
@@ -129,7 +129,7 @@ def test_a_read_that_waited_for_a_rewrite_loses_no_row(place: Place, read: str, 
         assert numbers(reader) == []
 
 
-# Changes of the guard of one partition, which leave no trace at the root of the tree.
+# Changes to the guard of one partition, which leave no trace at the root of the tree.
 OFF = {
     "disabled": ("ALTER TABLE {leaf} DISABLE TRIGGER ALL",),
     "enabled again, not always": ("ALTER TABLE {leaf} DISABLE TRIGGER ALL", "ALTER TABLE {leaf} ENABLE TRIGGER ALL"),
@@ -155,7 +155,7 @@ def test_a_partition_without_its_guard_is_refused(place: Place, leaf: str, way: 
 def test_reads_fail_after_the_guard_was_disabled_for_a_while(place: Place, tables: tuple[str, ...], leaf: str) -> None:
     """One transaction disables the guard, inserts a row with an old number, and restores the guard.
 
-    No read may skip the row silently.
+    No read silently skips that row.
     """
     owner = place.make(*tables)
     assert numbers(owner) == [1, 2, 3, 4]
@@ -192,7 +192,7 @@ def test_a_dump_of_the_rows_is_restored_into_a_guarded_table(place: Place) -> No
 def test_feeds_continue_if_a_guarded_table_is_enabled_again(place: Place) -> None:
     """Feeds and batches continue after a change of the key column or the base.
 
-    The change is safe, because the owner locks the table while it is made.
+    The change is safe, because the owner locks the table during it.
     """
     owner = place.make(*PARTS)
     assert numbers(owner) == [1, 2, 3, 4]
@@ -372,9 +372,9 @@ def old_row(owner: Connection, table: str, leaf: str) -> None:
 
 @pytest.mark.parametrize("read", ["batch rows", "rows"])
 def test_an_added_partition_with_rows_of_the_batch_is_noticed(place: Place, read: str) -> None:
-    """A new partition that has rows of the batch's transactions would change the batch.
+    """Reads fail if an attached partition has rows of the batch's transactions, because it would change the batch.
 
-    Other partitions do not matter.
+    Other new partitions have no effect.
     """
     owner = place.make(*PARTS)
     assert len(numbers(owner, READS[read])) == 4
@@ -415,7 +415,7 @@ def test_a_partition_changed_while_detached_between_two_reads_is_noticed(place: 
     ],
 )  # fmt: skip
 def test_reads_fail_without_the_index(place: Place, change: str, mend: str) -> None:
-    """Reads fail, because without the index each of them would scan the whole table."""
+    """Reads fail instead of scanning the whole table each time."""
     owner = place.session()
     run(owner, ORDERED, "CREATE INDEX ON t (xact)", "SELECT feed_create('f', 't'), exact_count_start('t')", MANY)
     assert value(owner, READS["count"]) == 100
@@ -503,7 +503,7 @@ VERSIONS = """
 
 @pytest.mark.skipif(TESTED == "sql", reason="the SQL edition uses this query instead of stored versions")
 def test_stored_versions_of_a_guard_agree_with_a_query(place: Place) -> None:
-    """The stored versions are compared with versions from a query, for an ended transaction and an open transaction."""
+    """Stored versions are compared with those from a query, for an open transaction and after its end."""
     owner = place.make(PLAIN)
     different = []
     for column in ("GENERATED ALWAYS AS (xact_id_generated()) STORED", "DEFAULT xact_id()"):

@@ -1,4 +1,4 @@
-"""Attacks on the conditions on which a read depends, in addition to those in test_ground.py."""
+"""Further attacks on the conditions on which a read depends: see test_ground.py."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.server
 
 
 IN_USE = "55006"  # object_in_use: the query uses the object that it changes
-CHANGED = "40001"  # serialization_failure: the SQL edition refuses a guard that was changed after the snapshot
+CHANGED = "40001"  # serialization_failure: the SQL edition rejects a guard that was changed after the snapshot
 LOCKED = "55P03"  # lock_not_available: the wait was longer than lock_timeout
 
 OLD_ROW = (
@@ -105,7 +105,7 @@ NAMES = ("zz_inorder_h", "zz_inorder_u", "zz_inorder_update_2", "zzz", "zz_inord
 def test_the_guard_refuses_rows_while_a_later_trigger_exists(
     place: Place, tables: tuple[str, ...], leaf: str, name: str
 ) -> None:
-    """The trigger leaves no trace after it is dropped. Therefore the guard refuses rows while the trigger exists."""
+    """A dropped trigger leaves no trace, so the guard already rejects rows while the trigger exists."""
     owner = place.make(*tables)
     run(
         owner, "CREATE FUNCTION old() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN new.id := public.uuid_xact_floor(5); "
@@ -248,11 +248,11 @@ TRUNCATED = {
 @pytest.mark.parametrize("tables", [(PLAIN,), PARTS], ids=["plain", "partitions"])
 @pytest.mark.parametrize("change", TRUNCATED)
 def test_the_guard_against_truncate_is_part_of_the_guard(place: Place, tables: tuple[str, ...], change: str) -> None:
-    """Without this trigger, rows could be removed that no feed has read."""
+    """Without this trigger, rows that no feed has read could be removed."""
     owner, reader = place.make(*tables), place.session()
     assert {value(reader, READS["count"]) for _ in range(3)} == {4}
     run(owner, *TRUNCATED[change])
-    if tables == PARTS:  # the partitions have triggers that refuse TRUNCATE, too
+    if tables == PARTS:  # the partitions also have triggers that reject TRUNCATE
         run(owner, *(f"DROP TRIGGER zz_inorder_truncate ON t_{number}" for number in ("1", "2", "3", "3_3", "3_4")))
     run(owner, "TRUNCATE t")
     for session in (reader, owner):
@@ -285,7 +285,7 @@ def test_a_brin_index_is_not_accepted(place: Place, opclass: str) -> None:
 
 
 def test_a_position_has_the_new_name_of_a_renamed_schema(place: Place) -> None:
-    """After a restore, the table is looked up by the name that is stored in the position.
+    """After a restore, the table is looked up by the name stored in the position.
 
     The position must contain the current name, not the name at the last check.
     """
@@ -312,9 +312,9 @@ NEW_PARTITIONS = {
 
 @contextmanager
 def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Connection]:
-    """A session whose snapshots show that a transaction has ended, before its invalidation messages were sent.
+    """Yield a session whose snapshots show that a transaction has ended before its invalidation messages were sent.
 
-    The session's caches of the catalog therefore lack the transaction's changes.
+    The session's catalog caches therefore lack the transaction's changes.
     """
     writer, other = place.session(), place.session()
     if value(other, "SELECT to_regproc('public.test_hold_commit')") is None:
@@ -342,7 +342,7 @@ def test_rows_of_a_partition_unknown_to_the_session_are_not_lost(
 ) -> None:
     """The snapshot shows that the transaction that attached the partition has ended.
 
-    A reader that does not know the partition would skip its rows.
+    A reader whose session does not know the partition would skip its rows.
     """
     partition = "CREATE TABLE t_5 PARTITION OF t FOR VALUES IN ({}) PARTITION BY LIST (n)"
     reader = place.make(*PARTS, partition.format(8 if "t_5" in NEW_PARTITIONS[way][-1] else 5))
@@ -351,8 +351,8 @@ def test_rows_of_a_partition_unknown_to_the_session_are_not_lost(
         run(reader, f"BEGIN ISOLATION LEVEL {isolation}", "SELECT 1", "SET LOCAL lock_timeout = '1s'")
         answers = states(reader, READS)
         run(reader, "ROLLBACK")
-    # In the SQL edition a read may wait for the lock on the partition, which is held until the invalidation messages
-    # have been sent.
+    # In the SQL edition, a read may wait for the lock on the partition. The lock is held until the invalidation
+    # messages were sent.
     assert set(answers.values()) <= ({SNAPSHOT} if TESTED == "c" else {SNAPSHOT, LOCKED}), answers
     assert len(numbers(reader)) == value(reader, READS["count"]) == 5
 
@@ -393,8 +393,8 @@ def test_a_guard_disabled_during_the_proof_is_noticed(place: Place) -> None:
     assert state(reader, READS["count"]) == GROUND
 
 
-# The expression of a BRIN index calls a function that claims to be immutable. VACUUM calls this function in a
-# transaction that no snapshot lists.
+# The expression of a BRIN index calls a function declared IMMUTABLE. VACUUM calls this function in a transaction that
+# no snapshot lists.
 IN_VACUUM = (
     "CREATE FUNCTION writes() RETURNS void LANGUAGE plpgsql AS $$ BEGIN {}; END $$",
     "CREATE FUNCTION expression(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN "
@@ -409,7 +409,7 @@ IN_VACUUM = (
     "writes", ["INSERT INTO {0}.t (n) VALUES (1)", "PERFORM xact_id()", "UPDATE {0}.logged SET n = 2"]
 )
 def test_writing_rows_during_vacuum_is_refused(place: Place, writes: str) -> None:
-    """Snapshots do not list VACUUM as in progress, so a reader would miss rows that are written during VACUUM."""
+    """Snapshots do not list VACUUM as in progress, so a reader would miss rows written during VACUUM."""
     place.once(PLAIN, "SELECT feed_enable('t')", "CREATE TABLE logged (id int PRIMARY KEY, n int)",
                "SELECT changes_enable('logged')", "INSERT INTO logged VALUES (1, 1)")  # fmt: skip
     session = place.session()

@@ -1,4 +1,4 @@
-"""docs/guarantees.md has a row for each promise in the docs, and everything to which a row links exists."""
+"""docs/guarantees.md has a row for each promise in the docs, and all link targets in the rows exist."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ COMPLETE, INCOMPLETE = (
     for section in PAGE.read_text().split("## Which promises lack one of the four?")
 )
 ROWS = [*COMPLETE, *INCOMPLETE]
-# Pages with promises, and the forms in which these pages write a promise: a paragraph, an answer, or an item of a list.
+# Pages with promises, and the forms in which they state a promise: a paragraph, an answer, or a list item.
 PAGES = ("feed", "feed-order", "feed-waiting", "feed-workers", "changes", "count", "clients/http/README")
 GUARANTEE = re.compile(r"\*\*Guarantee\.\*\* (.*?)(?=[.:,;] |\.$)", re.MULTILINE | re.DOTALL)
 ANSWER = re.compile(r"^## What (?:does it promise|is guaranteed)\?\n\n\*\*(.*?)\.?\*\*", re.MULTILINE)
@@ -61,9 +61,9 @@ def test_everything_that_a_row_of_the_table_names_exists(row: list[str]) -> None
 
 
 def check_model(cell: str) -> None:
-    """The TLA+ module has the named properties.
+    """Check that the TLA+ module has the named properties.
 
-    The checker accepts inorder's method, and finds that each other method violates a property.
+    The model checker must accept inorder's method, and find that each other method violates a property.
     """
     names, path = LINK.findall(cell)[0]
     our_method, _, other_methods = re.sub(LINK, "", cell).partition(", not ")

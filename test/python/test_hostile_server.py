@@ -1,4 +1,4 @@
-"""Attacks of an untrusted server on the tool: the tool ends, and escapes control characters in messages."""
+"""Attacks of an untrusted server on the tool: the tool terminates, and escapes control characters in messages."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ from world.sql import run
 
 pytestmark = pytest.mark.server
 
-NAMED = '"a\n\x1b[2JHINT:  Run this."'  # name of a table, chosen by its owner
+NAMED = '"a\n\x1b[2JHINT:  Run this."'  # table name chosen by its owner
 COMMANDS = (
     "tail events --position p", "tail events --position c --format csv", "tail events --position b --format binary",
     "tail --feed f", "tail --feed f --format csv",
@@ -83,14 +83,14 @@ def test_a_command_ends_if_the_server_starts_copy_instead_of_sending_rows(lied: 
 
 
 def test_text_that_is_not_utf8_causes_one_clear_error_message(lied: Lied) -> None:
-    """The name of the schema has a byte that is not UTF-8, as in a database with the encoding SQL_ASCII."""
+    """The schema name contains a byte that is not UTF-8, as is possible in a SQL_ASCII database."""
     done = lied.run("count show events", OneLie(b"D", "latin", b"public"))
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"inorder: text that is not UTF-8: b'\\xe4'\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_messages_of_a_server_have_no_effect_on_the_terminal(lied: Lied, command: str) -> None:
-    """The server changes messages at random; the command gives the seed."""
+    """The server changes messages at random. The seed is derived from the command."""
     wrong = []
     for number in range(LIES):
         liar = Liar(sum(command.encode()) + number, 40)
@@ -127,7 +127,7 @@ def test_names_are_unchanged_except_on_a_terminal(lied: Lied) -> None:
 
 
 def test_rows_are_unchanged_except_on_a_terminal(lied: Lied) -> None:
-    """On a terminal, names of columns are escaped like values, and binary formats are refused."""
+    """On a terminal, column names are escaped like values, and binary formats are rejected."""
     tail = ["tail", "odd", "--position"]
     with connect(f"{lied.cluster.dsn} dbname=lied_to") as admin:
         run(admin, 'CREATE TABLE odd (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), "c\x1b[2J\x9b31m" text)')
@@ -154,7 +154,7 @@ def on_a_terminal(lied: Lied, command: list[str], code: int = 0) -> bytes:
             running = preloaded.Run(command, lied.folder, lied.environment(), out, out)
             assert running.wait(PATIENCE) == code
         shown = b""
-        with suppress(OSError):  # the end of the output
+        with suppress(OSError):  # end of the output
             while data := terminal.read(65536):
                 shown += data
         return shown

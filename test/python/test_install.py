@@ -91,7 +91,7 @@ def test_options_that_exclude_each_other_are_refused(tmp_path: Path, options: tu
 @pytest.mark.server
 def test_an_installation_waits_for_a_lock_only_for_the_timeout(tool: Tool, cluster: Cluster, empty: Connection) -> None:
     with connect(f"{cluster.dsn} dbname={empty.info.dbname}") as other:
-        # If the tool had no timeout, the lock would end after a minute, and the tool would succeed.
+        # Without a timeout, the tool would succeed when the lock is released after a minute.
         run(other, "SET idle_in_transaction_session_timeout = '60s'", "BEGIN", "LOCK TABLE pg_namespace IN SHARE MODE")
         error = tool.install("--lock-timeout", "10ms", code=1)
     assert "lock timeout" in error and error.endswith("HINT:  Nothing was changed.\n")
@@ -140,7 +140,10 @@ OWNER = "install_owner"
 
 @pytest.fixture(scope="module")
 def with_sql(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A database with the SQL edition. Copying it takes less time than installing the edition."""
+    """Yield the name of a database with the SQL edition.
+
+    Copying it takes less time than installing the edition.
+    """
     with connect(cluster.dsn) as admin:
         run(admin, f"CREATE ROLE {OWNER} LOGIN")
         with database(cluster, OWNER) as connection:
@@ -182,7 +185,7 @@ def test_objects_that_depend_on_the_edition_are_not_removed(owners: Tool, instal
 @pytest.mark.server
 @pytest.mark.parametrize("edition", [C, SQL])
 def test_uninstall_leaves_no_trigger_of_a_log(tool: Tool, empty: Connection, edition: str) -> None:
-    """A trigger that is left behind would write into the log forever, or make each write fail."""
+    """A trigger left behind would write into the log forever or make each write fail."""
     tool.install("--edition", edition)
     run(empty, "SET ROLE edition_owner", "CREATE TABLE public.t (id int PRIMARY KEY)",
          "SELECT inorder.changes_enable('public.t')")  # fmt: skip
@@ -249,7 +252,7 @@ def test_columns_keep_their_values_when_the_edition_is_removed(tool: Tool, empty
 def test_dependent_objects_outside_of_tables_are_not_removed(
     owners: Tool, installed: Connection, statement: str, named: str
 ) -> None:
-    """DROP SCHEMA CASCADE would drop these objects, and also columns whose type is a dropped domain."""
+    """DROP SCHEMA CASCADE would also drop these objects, and columns whose type is a dropped domain."""
     run(installed, statement)
     assert named in owners.uninstall("--yes", code=2)
 
@@ -306,7 +309,7 @@ def test_a_restored_table_takes_no_rows_until_it_is_enabled(cluster: Cluster, tm
 
 @pytest.mark.server
 def test_defaults_of_the_database_do_not_matter(tool: Tool, empty: Connection) -> None:
-    """A setting lets PL/pgSQL refuse functions that cause warnings. A read-only default is only reported."""
+    """One setting makes PL/pgSQL reject functions that cause warnings. A read-only default is only reported."""
     name = empty.info.dbname
     run(empty, f"ALTER DATABASE {name} SET plpgsql.extra_errors = 'all'")
     tool.install("--edition", SQL)
@@ -330,7 +333,7 @@ def test_the_script_is_a_single_statement(tool: Tool, empty: Connection, tmp_pat
 
 @pytest.mark.server
 def test_the_tool_finds_the_schema(cluster: Cluster, tmp_path: Path, tool: Tool, empty: Connection) -> None:
-    """The tool needs no search_path if it trusts the installer. Otherwise the error names the installer."""
+    """If the tool trusts the installer, it needs no search_path. Otherwise the error names the installer."""
     tool.install("--edition", SQL, "--schema", "elsewhere")
     run(empty, "SET ROLE edition_owner", EVENTS.replace("inorder.", "elsewhere."), "INSERT INTO events (n) VALUES (1)")
     assert tool.run("count", "start", "events").stdout == b"1\n"

@@ -78,7 +78,7 @@ class Change:
         return printed
 
     def insert(self, *numbers: int, by: Connection | None = None) -> None:
-        """Insert a row into each table, each in a transaction of its own unless a transaction is open."""
+        """Insert one row per number into each table, in a separate transaction unless one is open."""
         for n in numbers:
             for table in ("events", "orders"):
                 run(by or self.connection, f"INSERT INTO {table} (n) VALUES ({n})")
@@ -154,4 +154,4 @@ def test_the_script_fails_if_state_cannot_be_carried_over(change: Change) -> Non
     change.end(change.start())
     run(c, "INSERT INTO events (n) VALUES (5)")
     later = rows(c, f"SELECT number > {batch} FROM feed_take_batch('billing', 'w')")
-    assert later == [(True,)]  # numbers grow, so that a sink which keeps the last number continues
+    assert later == [(True,)]  # numbers increase, so that a sink that remembers the last number continues

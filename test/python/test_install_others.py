@@ -27,7 +27,8 @@ def test_objects_of_users_in_the_schema_are_not_removed(tool: Tool, empty: Conne
     assert rows(empty, "SELECT count(*) FROM public.events") == [(0,)]
 
 
-OBEYED = "n\x1b[31m\ninorder: removed"  # a terminal would obey this name if it were printed unescaped
+# a terminal would execute the escape sequence in this name if it were printed unescaped
+OBEYED = "n\x1b[31m\ninorder: removed"
 SHOWN = r'"n\x1b[31m\ninorder: removed"'
 
 

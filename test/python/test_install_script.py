@@ -1,6 +1,6 @@
-"""Rules for the install script: it uses no object that another role has created in a schema, and is easy to read.
+"""Rules for the install script: it uses no object that another role created in a schema, and is easy to read.
 
-Each rule is also tried on a script that breaks the rule.
+Each rule is also tested on a script that breaks it.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import script_rules as rules
 from script_rules import RULES, Finding, Found
 from sources import ROOT, SQL_FILES, sql_source
 
-# Findings that are allowed: the rule or the code of pgspot, the object, and the reason.
+# Allowed findings: the rule or pgspot code, the object, and the reason.
 ONCE = "A DO block runs once, while the script does, when the schema cannot be renamed."
 OF_A_TABLE = "A trigger has no other owner than its table, whose owner runs the statement."
 COMPARED = "Replaces only what exists, and was found to be of inorder and of the owner of the table."
@@ -146,7 +146,7 @@ PLANTED: list[tuple[Callable[[str], Found], str, str]] = [
     (rules.exact_calls, sql("a OPERATOR(@extschema@.<~) 'x'"), "literal that is not cast"),
 ]
 
-# A code of pgspot, a script for which pgspot reports this code, and the object.
+# A pgspot code, a script for which pgspot reports it, and the object.
 SPOTTED = [
     ("PS001", sql("1 + 1"), "'+'"),
     ("PS016", sql("lower('A')"), "lower"),
@@ -180,7 +180,7 @@ def unexpected(findings: list[Finding]) -> str:
 
 
 def test_every_source_file_is_part_of_the_install_script() -> None:
-    """Files of sql/ that are not joined belong to the SQL edition, a release or an update."""
+    """Files of sql/ that are not part of it belong to the SQL edition, a release or an update."""
     folders = [ROOT / "sql" / name for name in ("plain", "released", "update")]
     assert {path for path in (ROOT / "sql").rglob("*.sql") if not set(path.parents) & set(folders)} == set(SQL_FILES)
 

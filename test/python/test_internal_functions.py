@@ -1,4 +1,4 @@
-"""Internal functions: the right to execute them gives no other right. C and SQL agree on the state's columns."""
+"""Internal functions: EXECUTE on them confers no other right, and C and SQL agree on the columns of the state."""
 
 import re
 
@@ -46,18 +46,18 @@ def test_execute_on_internal_functions_gives_no_other_right(fresh: Connection) -
         outcomes = {name: refusal(fresh, f"SELECT {call}") for name, call in CALLS.items()}
         run(fresh, "RESET ROLE")
         assert outcomes == dict.fromkeys(CALLS, "42501")
-        # The owner of the state could make each of these calls.
+        # The owner of the state can make each of these calls.
         assert refusal(fresh, f"SELECT {CALLS['run_statements']}") == ""
         run(fresh, "DROP TABLE known", "DROP VIEW feeds_kept")
 
 
-# The enumerations of src/ports by prefix, each with the table or type whose columns it numbers.
+# The enumerations of src/ports by prefix, with the table or type whose columns each one numbers.
 KNOWN = {
     "FEED": "feed", "STATE": "feed_state", "KEPT": "worker_batch", "TABLE": "feed_table", "ROLE": "role_ref",
     "VIEW": "feed_view", "SHARE": "share_key", "NEXT": "found_batch", "POSITION": "feed_position",
     "BATCH": "feed_batch", "ORDER": "feed_order", "KNOWN": "known_count", "MEMBER": "feed_member",
 }  # fmt: skip
-# Columns that have another name in C: the name in SQL would be too long, or has another meaning in C.
+# Columns with a different name in C, because the SQL name would be too long or has another meaning in C.
 OTHERWISE = {
     "FEED_WHOLE": "whole_transactions", "SHARE_COUNT": "shares", "VIEW_TABLE": "t", "VIEW_POSITION": "at_position",
     "ORDER_COLUMN_NAME": "column_name",

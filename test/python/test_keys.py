@@ -61,7 +61,7 @@ def test_many_values_are_distinct(connection: Connection, generator: str) -> Non
     assert value(connection, statement, MANY) == MANY
 
 
-# The same mask, computed with AES of pgcrypto, one block at a time.
+# The same mask, computed with AES from pgcrypto one block at a time.
 MASK_BY_PGCRYPTO = """
 CREATE FUNCTION pg_temp.mask(id uuid, key bytea) RETURNS uuid LANGUAGE plpgsql AS $$
 DECLARE
@@ -85,7 +85,7 @@ def can_mask(connection: Connection) -> None:
 
 
 def test_masks_compile_with_openssl(server: Installation) -> None:
-    """The masks must also compile if the server was built without OpenSSL, such as the embedded server."""
+    """The embedded server is built without OpenSSL, so this test checks that the code for OpenSSL also compiles."""
     if not server.can_build() or not Path("/usr/include/openssl/evp.h").exists():
         pytest.skip("no headers of the server, or of OpenSSL")
     command = [*server.compiler.split(), "-fsyntax-only", "-Wall", "-Werror", "-DUSE_OPENSSL=1", f"-I{server.headers}"]
@@ -133,7 +133,7 @@ def test_long_work_can_be_cancelled(connection: Connection, cluster: Cluster) ->
 
 
 def cancel_until(connection: Connection, ended: threading.Event) -> None:
-    """Send the cancel request repeatedly: a request that arrives before the query begins is lost."""
+    """Send the cancel request repeatedly, because a request that arrives before the query begins is lost."""
     while not ended.wait(0.05):
         connection.cancel_safe()
 
@@ -151,7 +151,7 @@ def cancel_until(connection: Connection, ended: threading.Event) -> None:
     ],
 )
 def test_bad_input_is_refused_and_never_hangs(connection: Connection, call: str) -> None:
-    """Each call is made a thousand times. If a call hangs, statement_timeout ends it with another error."""
+    """Each call is made a thousand times. If a call hangs, statement_timeout ends it with a different error."""
     connection.execute("CREATE SEQUENCE IF NOT EXISTS bounds")
     connection.execute("SET statement_timeout = '60s'")
     block = f"BEGIN PERFORM {call}; RAISE 'accepted'; EXCEPTION WHEN data_exception THEN NULL; END;"
@@ -191,7 +191,7 @@ def test_ordered_keys_from_many_sessions_fill_leaf_pages(
 def test_a_standby_reads_keys_and_generates_none_that_need_a_transaction(server: Installation) -> None:
     """On a standby, functions that need a transaction ID fail with an SQLSTATE.
 
-    Other generators, and functions that read keys, work.
+    Other generators and functions that read keys work.
     """
     with Cluster(server) as standby:
         standby.start(SETTINGS)
@@ -227,18 +227,18 @@ def test_keys_survive_dump_and_restore(cluster: Cluster, tmp_path: Path) -> None
 
 
 def test_random_words_of_the_pool_are_wiped_when_they_are_used(connection: Connection) -> None:
-    """1,100 words refill the pool twice, so each of its places is covered."""
+    """Drawing 1,100 words refills the pool twice, so each slot is covered."""
     assert value(connection, "SELECT test_pool_wiped(1100)") == 0
 
 
 def test_a_forked_process_draws_its_own_random_words(connection: Connection) -> None:
-    """The child has the parent's pool in its memory, and must not use it."""
+    """The child process has a copy of the parent's pool in memory, and must not use it."""
     assert value(connection, "SELECT test_fork_repeats(200)") == 0
 
 
 def test_a_clone_of_the_machine_draws_its_own_random_words(connection: Connection) -> None:
     """A clone has the same pool, but its statements run later than the statement that filled the pool."""
-    # Age of the pool in microseconds (negative: the clock was set back) -> true if the session must draw new words.
+    # Age of the pool in microseconds (negative if the clock was set back), and whether the session must draw new words.
     ages = {0: False, 900_000: False, 2_000_000: True, -2_000_000: True}
     drawn_by_age = {age: value(connection, "SELECT test_clone_repeats(%s)", age) == 0 for age in ages}
     assert drawn_by_age == ages

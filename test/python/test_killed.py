@@ -1,4 +1,4 @@
-"""A run of the lab is killed in each of its phases: its server and its folder are removed, and its results are kept."""
+"""If inorder lab is killed in any phase, its server and folder are removed and its results are kept."""
 
 import fcntl
 import os
@@ -105,7 +105,7 @@ def kept(folder: Path, temporary: Path, shown: str) -> Result:
 def test_a_run_killed_while_it_fills_tables_leaves_no_file(
     tmp_path: Path, server: Installation, shared_folder: Path, number: signal.Signals
 ) -> None:
-    """The run leaves no file, because nothing was measured."""
+    """Nothing was measured yet, so the run leaves no file."""
     with Lab(tmp_path, server, shared_folder, *INSERT, "--rows", "20M") as lab:
         lab.wait_for(lab.filling)
         postmaster = lab.postmaster()

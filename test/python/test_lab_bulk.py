@@ -87,7 +87,8 @@ def test_what_the_server_cannot_report_is_left_out_and_named() -> None:
 @pytest.mark.server
 def test_each_step_writes_the_expected_amount(server: Installation) -> None:
     """WAL, sizes and files are within certain limits. A wrong number of rows is an error."""
-    rows = 7000  # with 7,000 random keys few leaves are full: with 5,000, some indexes are as dense as built indexes
+    # With 7,000 random keys few leaves are full. With 5,000, some indexes are as dense as those built by CREATE INDEX.
+    rows = 7000
     plan = BulkPlan(kinds=("random_char",), rows=(rows,), shared_buffers=2**24)
     with Cluster(server) as cluster:
         bench = BulkExperiment(plan, ThrowAway(cluster), Progress())

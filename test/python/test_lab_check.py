@@ -1,4 +1,4 @@
-"""inorder lab check: faults of planted readers, correct readers, programs, and schedules that others can replay."""
+"""inorder lab check: faults of planted readers, correct readers, programs, and schedules that can be replayed."""
 
 import json
 import re
@@ -38,13 +38,13 @@ SAMPLES = Path(__file__).parent / "samples"
 PLANTED = ways_in((SAMPLES / "planted.toml").read_text())
 WAYS = built_in()
 NAMED = {case.name: case for case in CASES}
-# Maximum number of random loads until a load finds a fault. On a stalled machine a load may write only a few rows.
+# Maximum number of random loads until a load finds a fault. On a stalled machine, a load may write only a few rows.
 LOADS = 30
-# Number of schedules of each case, beginning with the hardest. script/test --long runs all schedules for readers
-# without faults.
+# Number of schedules per case, starting with the hardest. For readers without faults, script/test --long runs all
+# schedules.
 FEW = 3 if LONG_RUN else 1
 SOME_CASES, SOME_COPY_CASES = (CASES, COPY_CASES) if LONG_RUN else (CASES[::3], COPY_CASES[1::3])
-# Planted readers: a case, the fault that the case must show, and a case whose schedules show no fault ("" for none).
+# Planted readers: a case, the fault that it must show, and a case whose schedules show no fault ("" for none).
 FAULTY = {
     "plain": ("overlap", "lost", "rollback"),
     "inclusive": ("overlap", "twice", ""),
@@ -107,7 +107,7 @@ def test_each_interleaving_is_generated_once(lengths: tuple[int, ...]) -> None:
 
 
 def test_equal_transactions_are_not_exchanged() -> None:
-    """Schedules that differ only by an exchange of identical transactions find the same faults, so one is enough."""
+    """Schedules that differ only in the order of identical transactions find the same faults, so one is enough."""
     schedules = list(Case("three", (SHORT, SHORT, SHORT), 1).schedules())
     swapped = {
         tuple((step.session.translate(str.maketrans("AB", "BA")), step.words) for step in schedule)
@@ -125,7 +125,7 @@ def test_a_planted_fault_is_found_by_a_forced_schedule(target: Target, name: str
 
 
 def checked(**faults: Judgement) -> Checked:
-    """A result with these faults in the case "overlap". Each fault was found by a schedule of one step."""
+    """Return a result with these faults in the case "overlap", each found by a schedule of one step."""
     outcome = Outcome("overlap", 7)
     outcome.failures = {fault: Failure((Step("A", "x"),), History(), judged) for fault, judged in faults.items()}
     return Checked(WAYS["updated" if "differs" in faults else "id"], [outcome])
@@ -162,7 +162,7 @@ def test_the_rows_at_risk_are_described_for_each_case() -> None:
 
 
 def test_a_parameter_has_the_type_of_its_column(target: Target) -> None:
-    """The query subtracts an interval from the parameter: that fails unless the parameter is a timestamp."""
+    """The query subtracts an interval from the parameter, which fails unless the parameter is a timestamp."""
     way = Way("typed", "typed", "SELECT id, created_at FROM events WHERE created_at > :created_at - interval '1 s'",
               start={"created_at": "-infinity"})  # fmt: skip
     with closing(Arena(target, way)) as arena, arena.table(NAMED["overlap"]):
@@ -209,7 +209,7 @@ def test_an_interrupt_at_the_end_of_a_setup_leaves_no_feed(target: Target, monke
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Arena, "set_up", interrupted)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # processes of pytest-xdist ignore this signal
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # pytest-xdist processes ignore this signal
     try:
         with closing(Arena(target, built_in()["feed"])) as arena:
             with pytest.raises(KeyboardInterrupt), arena.table(CASES[0]):
@@ -220,7 +220,7 @@ def test_an_interrupt_at_the_end_of_a_setup_leaves_no_feed(target: Target, monke
 
 
 def test_a_random_load_finds_lost_rows(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reader confirms rows that it has not read. A schedule finds that, too.
+    """The reader confirms rows that it has not read, and both a random load and a schedule find the lost rows.
 
     The loads are not checked for stalls.
     """
@@ -289,7 +289,7 @@ def test_each_file_contains_the_reader_of_its_name_with_its_verdict() -> None:
 
 
 def test_the_schedule_of_each_verdict_shows_its_fault(target: Target) -> None:
-    """Schedules for readers that need libraries are run by script/readers."""
+    """script/readers runs the schedules of readers that need libraries."""
     differs = dict[tuple[str, str], str]()
     for way in [*WAYS.values()][:: 1 if LONG_RUN else 3]:
         for fault, verdict in ((fault, way.verdict[fault]) for fault in way.faults if fault in way.verdict):
@@ -304,7 +304,7 @@ def test_the_schedule_of_each_verdict_shows_its_fault(target: Target) -> None:
 
 
 def test_a_schedule_gives_ids_in_the_same_order_each_time(target: Target) -> None:
-    """Sessions discard ids that they have cached in earlier schedules. A cache of 20 ids lasts for ten schedules."""
+    """Sessions discard ids cached in earlier schedules. A cache of 20 ids lasts for ten schedules."""
     schedule, orders = of_text("A: insert, A: commit, B: insert, B: commit, A: insert, A: commit"), set[str]()
     with closing(Arena(target, WAYS["id"])) as arena, arena.table(NAMED["cached ids"]):
         for _ in range(11):
@@ -315,7 +315,10 @@ def test_a_schedule_gives_ids_in_the_same_order_each_time(target: Target) -> Non
 
 
 def test_waiting_writers_are_counted_and_are_no_fault(target: Target) -> None:
-    """A reader that locks the table makes some schedules impossible. The cost of this lock is that writers wait."""
+    """A reader that locks the table makes some schedules impossible.
+
+    The lock is not a fault, but it makes writers wait.
+    """
     way = Way("locked", "id > last, and a lock", "SELECT id FROM events WHERE id > :last ORDER BY id",
               begin="BEGIN; LOCK TABLE events IN SHARE ROW EXCLUSIVE MODE", start={"last": "0"})  # fmt: skip
     result = outcome(target, way, "overlap")
@@ -352,7 +355,7 @@ def test_a_program_that_is_killed_forgets_its_polls() -> None:
         assert program.position == 1
 
 
-# A program that ends at the first poll during which a transaction is prepared.
+# A program that exits at the first poll during which a transaction is prepared.
 UNTIL_PREPARED = """
 import json, psycopg
 with psycopg.connect("", autocommit=True) as connection:
@@ -365,7 +368,7 @@ with psycopg.connect("", autocommit=True) as connection:
 
 
 def test_a_program_that_fails_leaves_nothing_prepared(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A prepared transaction would keep its locks, for which removing the table would wait."""
+    """A prepared transaction would keep its locks, and dropping the table would wait for them."""
     monkeypatch.setenv("PGOPTIONS", "-c lock_timeout=1min")
     way = Way("program", "program", program=shlex.join([sys.executable, "-c", UNTIL_PREPARED]))
     with pytest.raises(InputError, match="ended with exit code 0 in the middle of a poll"):
@@ -422,7 +425,7 @@ def replayed(server: Installation, cluster: Cluster, lines: list[str]) -> str:
 
 
 class Patient:
-    """A connection that limits the number of results. Results that nobody reads would otherwise fill the memory."""
+    """A connection that limits the number of results, because unread results would otherwise fill the memory."""
 
     def __init__(self, real: pq.abc.PGconn) -> None:
         self.real, self.left = real, 10
@@ -493,6 +496,6 @@ def test_the_error_names_what_is_wrong_in_a_file_of_readers(
 )
 def test_a_program_that_is_no_reader_is_an_error(command: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)), closing(Program(command, {})) as reader:
-        for _ in range(2):  # the pipe may accept the first poll while the program is ending
+        for _ in range(2):  # the pipe may accept the first poll while the program is exiting
             reader.begin(0, "2001-01-01 00:00:00+00", kill=False)
             reader.wait(lambda _pid: ())

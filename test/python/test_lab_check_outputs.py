@@ -45,7 +45,7 @@ def test_the_schema_beside_the_page_is_that_of_the_tool() -> None:
 
 
 def test_a_poll_of_the_first_version_keeps_its_fields() -> None:
-    """Changed fields would break readers that were written for the first version of the protocol."""
+    """Changed fields would break readers written for the first version of the protocol."""
     request = json.loads(protocol.ENCODER.encode(protocol.Poll("2001-01-01 00:00:04+00", 17)))
     assert request == {"now": "2001-01-01 00:00:04+00", "last": 17, "version": 1}
     answers = [protocol.DECODER.decode(line) for line in (b"18", b'"k"', b'{"last": [1]}', b"{}")]
@@ -53,7 +53,7 @@ def test_a_poll_of_the_first_version_keeps_its_fields() -> None:
 
 
 def printing(*lines: str) -> str:
-    """A program that prints these lines in answer to each poll, all at once."""
+    """Return a program that prints all of these lines at once in answer to each poll."""
     text = "".join(f"{line}\n" for line in lines)
     return shlex.join([sys.executable, "-uc", f"import sys\nfor _ in sys.stdin:\n    sys.stdout.write({text!r})"])
 
@@ -87,7 +87,7 @@ def test_a_program_that_breaks_the_protocol_gets_an_error(
     target: ThrowAway, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command, message = WRONG[name]
-    if name in WAITED_FOR:  # no short timeout for other programs, which may start slowly
+    if name in WAITED_FOR:  # other programs may start slowly, so they get no short timeout
         monkeypatch.setattr(programs, WAITED_FOR[name], 1)
     way = Way("p", "p", program=command)
     with closing(Arena(target, way)) as arena, pytest.raises(InputError, match=re.escape(message)):
@@ -114,7 +114,7 @@ def checked() -> list[Checked]:
 
 
 def test_junit_has_a_test_for_each_case() -> None:
-    """A test fails only if it has a fault that --fail-on names. Characters that XML does not allow are escaped."""
+    """A test fails only if it has a fault listed in --fail-on. Characters that XML does not allow are escaped."""
     (suite,) = ElementTree.fromstring(as_junit(checked(), FATAL))
     results = {test.get("name"): [child.tag for child in test] for test in suite}
     assert results == {"overlap": ["failure"], "long": [], "prepared": ["skipped"], "random load": []}
@@ -163,7 +163,7 @@ def test_the_hash_of_a_record_changes_with_the_reader(tmp_path: Path, monkeypatc
 
 
 def test_a_users_own_reader_that_loses_rows_fails(server: Installation, tmp_path: Path) -> None:
-    """A user's reader fails even without --fail-on. A built-in reader that is known to lose rows does not fail."""
+    """A user's reader that loses rows fails even without --fail-on. A built-in reader known to lose rows does not."""
     words = ("--schedules", "3", "--load", "0.1s")
     poll = "SELECT id FROM events WHERE id > :last ORDER BY id"
     done = inorder(
@@ -184,11 +184,11 @@ def test_readers_without_inorder_need_no_compiler(server: Installation, monkeypa
     with run.throw_away([feed], server.bindir) as (throw_away, place):
         assert run.impossible(place, feed) == "there is no make to compile the extension"
         result = run.check(throw_away, built_in()["id"], Amount(3, 0.1))
-        assert result.worst  # found by a schedule: the load may be too short
+        assert result.worst  # found by a schedule, because the load may be too short
 
 
 def test_a_function_is_checked_in_pytest(server: Installation, tmp_path: Path) -> None:
-    """Both tests of the example poll by id, so they fail, with a verdict and a diagram.
+    """Both tests of the example poll by id, so they fail with a verdict and a diagram.
 
     Here each case has three schedules.
     """
@@ -209,7 +209,7 @@ def test_a_function_is_checked_in_pytest(server: Installation, tmp_path: Path) -
         "-p",
         "no:cacheprovider",
     ]
-    # With the same compiler options, the objects that the test run has compiled are used again.
+    # With the same compiler options, the objects compiled by the test run are reused.
     options = {name: value for name, value in os.environ.items() if name == "COPT"}
     environment = options | {"PG_CONFIG": str(server.bindir / "pg_config"), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)

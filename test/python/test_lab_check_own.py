@@ -1,4 +1,4 @@
-"""inorder lab check on the user's own server: its findings; it changes nothing and leaves nothing there."""
+"""inorder lab check on the user's own server: it reports its findings, and leaves the server unchanged."""
 
 import json
 import shlex
@@ -50,7 +50,7 @@ def require_untouched(dsn: str) -> None:
         called = sql.SQL("SELECT is_called FROM {}.ids").format(sql.Identifier(ODD))
         assert connection.execute(called).fetchone() == (False,)
         assert owned(connection) == ["elsewhere", "events", "ids", "loaded"]
-    wait_for(lambda: traces(dsn) == [])  # the server notices a moment later that a client has gone
+    wait_for(lambda: traces(dsn) == [])  # the server notices a lost client with a short delay
 
 
 def owned(connection: Connection) -> list[object]:
@@ -72,7 +72,7 @@ def test_readers_on_the_users_server_have_the_same_faults(shop: str, tmp_path: P
     assert done.returncode == 3, done.stderr  # the reader of --sql loses rows
     assert "logical decoding: left out, because wal_level is not logical" in done.stderr
     by_reader = {record["reader"]: "lost" in record["faults"] for record in json.loads(done.stdout)}
-    # Three schedules of each case do not show that dlt loses rows. The random load may show it.
+    # Three schedules per case do not show that dlt loses rows. The random load may show it.
     assert by_reader.pop("dlt") is not None
     assert by_reader == {"id": True, "feed": False, "sql": True, "program": False}
     notes = {case["case"]: case["note"] for case in json.loads(done.stdout)[0]["cases"]}
@@ -106,7 +106,7 @@ WRONG = {
 def test_a_wrong_setup_leads_to_no_table_of_the_users(
     shop: str, tmp_path: Path, server: Installation, name: str
 ) -> None:
-    """The user's tables are in the search_path of the check, but a wrong setup must neither drop nor change them."""
+    """The user's tables are in the search_path of the check. A wrong setup neither drops nor changes them."""
     setup, says = WRONG[name]
     (tmp_path / "ways.toml").write_text(f'[wrong]\n{setup}\npoll = "SELECT id FROM events"\n')
     done = inorder("lab", "check", "--ways", "ways.toml", "--dsn", shop, *SHORT, folder=tmp_path, server=server)

@@ -1,4 +1,4 @@
-"""The generators experiment: its turns, and its figures."""
+"""The generators experiment: its turns and its figures."""
 
 from collections import Counter
 

@@ -86,7 +86,8 @@ def test_the_steps_come_in_order() -> None:
     loads = [("measure", kind, *load) for kind in plan.kinds for load in ((8, 10), (1, 80))]
     one_size = [("serve",), *sorted(loads * 2), ("sizes", "v7"), ("sizes", "random")]
     by_size = [done.tables.asked[1:13], done.tables.asked[13:]]
-    assert done.tables.asked[0] == ("serve",)  # the first start has the settings for measurements, to record them
+    # the first start already has the settings for measurements, so that they are recorded
+    assert done.tables.asked[0] == ("serve",)
     for rows, steps in zip((1000, 2000), by_size, strict=True):
         assert steps[0] == ("fill", rows)
         assert [steps[1], *sorted(steps[2:10]), *steps[10:]] == one_size
@@ -98,13 +99,13 @@ class SlowTables(InsertTables):
     stopped = False
 
     def serve_for_filling(self) -> None:
-        """There is no server to start."""
+        """Do nothing: there is no server to start."""
 
     def serve_for_measuring(self) -> None:
-        """There is no server to start."""
+        """Do nothing: there is no server to start."""
 
     def create(self, connection: Connection, rows: int) -> None:
-        """There is no table to create."""
+        """Do nothing: there is no table to create."""
 
     def fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> Metrics:
         if kind.name != PLAN.kinds[0]:
@@ -136,9 +137,9 @@ def experiment_on(cluster: Cluster, plan: InsertPlan) -> InsertExperiment:
 def check_random_inserts(run: Measured, has_io_counters: bool) -> None:
     metrics, series = run.metrics, run.series
     assert metrics["inserts"] == INSERTS
-    assert metrics["full_page_images"] > 100  # without a checkpoint before it, the second run would have few images
-    assert metrics["index_reads"] > INSERTS / 2  # shared buffers of 1 MB hold a part of the index, which has 2.5 MB
-    # pg_waldump finds as much WAL as the server has counted, except for records of checkpoints at both ends.
+    assert metrics["full_page_images"] > 100  # without a preceding checkpoint, the second run would have few images
+    assert metrics["index_reads"] > INSERTS / 2  # the index has 2.5 MB, more than the shared buffers of 1 MB
+    # pg_waldump finds as much WAL as the server counted, except for checkpoint records at both ends.
     assert metrics["record_bytes"] + metrics["image_bytes"] == pytest.approx(metrics["wal_bytes"], rel=0.02)
     assert metrics["full_page_images"] * 8192 >= metrics["image_bytes"] > metrics["full_page_images"] * 1000
     assert 100 < metrics["touched_blocks"] <= INSERTS * 1.1 and series["checkpoints"] == []
@@ -146,9 +147,9 @@ def check_random_inserts(run: Measured, has_io_counters: bool) -> None:
     assert times and times == sorted(times) and times[0] > 0
     read, written = metrics.get("read_bytes"), metrics.get("written_bytes")
     assert (read is not None) == (written is not None) == has_io_counters
-    if read is not None and written is not None:  # counted for the whole server, including blocks of catalogs
+    if read is not None and written is not None:  # counted for the whole server, including catalog blocks
         assert 0 <= read / 8192 - metrics["index_reads"] - metrics["heap_reads"] < 1000
-        assert INSERTS / 4 < written / 8192 <= metrics["evictions"]  # most evicted blocks were changed before
+        assert INSERTS / 4 < written / 8192 <= metrics["evictions"]  # most evicted blocks are dirty
 
 
 @pytest.mark.server
@@ -191,7 +192,7 @@ def test_wal_that_may_have_been_removed_is_not_read(server: Installation, monkey
         with connect(cluster.dsn) as connection:
             (timeout,) = connection.execute("SHOW checkpoint_timeout").fetchone() or ("",)
     assert measured.metrics["wal_bytes"] > 1 and "record_bytes" not in measured.metrics
-    assert timeout == "1d" and MOST_SECONDS < 24 * 3600  # no checkpoint is caused by time
+    assert timeout == "1d" and MOST_SECONDS < 24 * 3600  # the timeout triggers no checkpoint
 
 
 @pytest.mark.server
@@ -249,7 +250,7 @@ def test_a_packed_index_is_built_when_the_table_is_filled(server: Installation) 
     plan = replace(PLAN, kinds=("random",), indexes=(PRIMARY, *packed_ones), synchronous_commit="on")
     with Cluster(server) as cluster:
         tables = experiment_on(cluster, plan).tables
-        for rows in (50_000, 100_000):  # at these sizes leaves of random keys are far from full
+        for rows in (50_000, 100_000):  # at these sizes, leaves with random keys are far from full
             filled = dict(zip(plan.variants, tables.fill(rows), strict=True))
             grown, *packed = (filled[kind].metrics["index_bytes"] for kind in plan.variants)
             assert len(packed) == 3 and all(25 * rows < size < 0.9 * grown for size in packed)
@@ -346,7 +347,7 @@ def test_a_checkpoint_during_a_run_is_marked(server: Installation) -> None:
 
 @pytest.mark.server
 def test_a_failing_fill_stops_all_other_fills(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fills of all other tables stop after the batch that they are inserting."""
+    """Fills of the other tables stop after the batch that they are inserting."""
     monkeypatch.setattr("inorder.lab.tables.insert_tables.FILL_BATCH", 10_000)
     with Cluster(server) as cluster:
         tables = experiment_on(cluster, PLAN).tables
@@ -365,8 +366,8 @@ def test_a_failing_fill_stops_all_other_fills(server: Installation, monkeypatch:
 def test_a_table_has_the_computed_size(server: Installation, kind: str) -> None:
     with Cluster(server) as cluster:
         tables = InsertTables(ThrowAway(cluster), {kind: KEY_KINDS[kind]}, Small(2**26), 1)
-        # The density of leaves rises and falls with the number of rows. The ratio is 0.98 to 1.04 at 70,000 rows, and
-        # 1.04 to 1.10 at 50,000 rows, when most leaves of random keys have just been split.
+        # The leaf density rises and falls with the number of rows. The ratio is 0.98 to 1.04 at 70,000 rows, and 1.04
+        # to 1.10 at 50,000 rows, when most leaves with random keys have just been split.
         (filled,) = tables.fill(70_000)
         sizes = (filled.metrics["table_bytes"] + filled.metrics["index_bytes"], filled.metrics["index_bytes"])
         for size, computed in zip(sizes, row_bytes(KEY_KINDS[kind]), strict=True):
@@ -385,7 +386,8 @@ def test_disk_space_is_checked_wherever_files_are_written(tmp_path: Path, monkey
     with pytest.raises(InputError, match=message):
         require_room(insert, plan)
     free[temporary_folder(service_account())] = SERVER_BYTES
-    with pytest.raises(InputError, match=r"100,000,000 rows of 3 key kinds need about 39\.4 GB"):  # one max_wal_size
+    # includes max_wal_size once
+    with pytest.raises(InputError, match=r"100,000,000 rows of 3 key kinds need about 39\.4 GB"):
         require_room(insert, replace(plan, kinds=("v7", "random", "time"), tablespace=""))
     with pytest.raises(InputError, match=r"1,000 rows of 1 key kinds need about 0\.2 GB"):
         require_room(insert, replace(plan, rows=(1000,), tablespace=""))

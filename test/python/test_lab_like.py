@@ -1,4 +1,4 @@
-"""Experiments on a table that resembles a user's table: copied definitions, similar rows, a whole run, and refusals."""
+"""Experiments on a table like the user's: copied definitions, similar rows, a complete run, and rejected input."""
 
 import json
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ from world.sql import value
 
 ROWS = 4000
 ORDERS = 'shop."Weird ""Orders"" 1"'
-OBEYED = '"a\x1b[2J\nHINT: b"'  # a terminal would obey this name if it were shown unescaped
+OBEYED = '"a\x1b[2J\nHINT: b"'  # a terminal would execute the escape sequence in this name if it were shown unescaped
 NAMED = f"shop.{OBEYED.replace('a', 't', 1)}"
 TABLES = f"""
 CREATE SCHEMA shop;
@@ -147,7 +147,7 @@ def test_keys_are_drawn_from_all_rows_or_from_the_newest_rows(
     shop: str, users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch, touch: str,
     keys: tuple[int, int], fraction: int, newest: tuple[int, int],
 ) -> None:  # fmt: skip
-    """Limits for the number of keys, of all rows and of the newest rows.
+    """The sample of keys respects its limits for all rows and for the newest rows.
 
     The newest rows are one tenth or one hundredth of all rows.
     """
@@ -259,8 +259,8 @@ BEGIN
 END $$;
 """
 COLUMNS = "(id uuid, n int, PRIMARY KEY (id, n))"
-# For each table, the table on which the owner creates an index. The planner evaluates the expression of this index
-# even for a query that only counts rows.
+# For each table, the table on which its owner creates an index. The planner evaluates the index expression even for a
+# query that only counts rows.
 TRAPPED = {
     "public.plain": (
         f"CREATE TABLE public.plain {COLUMNS}; ALTER TABLE public.plain OWNER TO shop_other",
@@ -306,7 +306,7 @@ def test_the_planner_runs_no_code_of_an_owner(shop: str) -> None:
 def test_another_role_cannot_replace_the_table_by_a_rename(shop: str) -> None:
     """The schema belongs to another role.
 
-    The role could rename the schema between the check and the read, so that the name resolves to another table.
+    That role could rename the schema between the check and the read, so that the name resolves to a different table.
     """
     with connect(shop) as session:
         session.execute(OTHERS.encode())
@@ -320,7 +320,7 @@ def test_another_role_cannot_replace_the_table_by_a_rename(shop: str) -> None:
 
 @pytest.mark.server
 def test_the_query_of_the_sample_does_not_evaluate_check_constraints(shop: str) -> None:
-    """The query of the sample has a condition: the planner would evaluate CHECK constraints of partitions."""
+    """The query has a condition, for which the planner would evaluate CHECK constraints of partitions."""
     with connect(shop) as session, source(shop) as reader:
         session.execute(
             """CREATE FUNCTION shop.trap() RETURNS int IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN 1; END';
@@ -343,7 +343,7 @@ def test_the_query_of_the_sample_does_not_evaluate_check_constraints(shop: str) 
             session.execute("DROP VIEW shop.texts; ALTER TABLE shop.texts_before RENAME TO texts")
 
 
-SECOND = {  # function of a server -> its false answer, which ends the statement that contains it and begins another
+SECOND = {  # function of a server -> its false answer, which ends the surrounding statement and begins another
     "pg_get_constraintdef(oid)": "'CHECK (true)); ' || {second}",
     "pg_get_indexdef(oid)": "pg_catalog.honest($1) || '; ' || {second}",
     "pg_get_expr(pg_node_tree, oid)": "'1) STORED); ' || {second}",
@@ -377,7 +377,7 @@ def test_answers_of_a_server_run_nothing_on_the_other_server(
     monkeypatch.setattr(ThrowAway, "create_schema", lambda _target, session: session.execute(make_schema))
     shared_folder.chmod(0o777)
     file, here, liar_dsn = shared_folder / "came", ThrowAway(cluster, LikeExperiment.role), f"{cluster.dsn} dbname=liar"
-    second = f"COPY (SELECT 1) TO PROGRAM 'cat > {file}'"  # cat reads its input: COPY could fail otherwise
+    second = f"COPY (SELECT 1) TO PROGRAM 'cat > {file}'"  # cat reads its input, because COPY could otherwise fail
     with connect(cluster.dsn) as session:
         session.execute(second.encode())
         assert file.exists()
@@ -412,7 +412,7 @@ INSERT INTO lies VALUES (gen_random_uuid(), 1);
 
 @pytest.mark.server
 def test_a_superuser_measures_no_like_table_on_the_users_own_server(shop: str, users: Cluster) -> None:
-    """The superuser would run statements with definitions from the server that has the table."""
+    """The superuser would execute statements with definitions from the server that has the table."""
     with (
         OwnServer(users.dsn, None) as own_server,
         pytest.raises(InputError, match='--dsn: role "postgres" may read files'),
@@ -498,7 +498,6 @@ def test_nothing_is_left_on_the_users_own_server(
     ],
 )
 def test_a_key_fits_its_column(kind: str, type_name: str, expected: str) -> None:
-    """A key is offered only for a column whose type it fits."""
     column = key_column(kind, ShapeColumn("id", type_name))
     assert column.startswith(expected) and bool(column) == bool(expected)
 

@@ -20,7 +20,10 @@ def test_the_newest_key_is_queried_only_for_keys_in_time_order() -> None:
 
 
 def first_rows(experiment: LookupExperiment, kind: str) -> int:
-    """The number of rows that are the first in their page. These rows alone would not represent all rows."""
+    """Return the number of rows that come first in their page.
+
+    These rows alone would not be representative of all rows.
+    """
     with experiment.target.connect() as session:
         return int(value(session, f"SELECT pg_relation_size('inorder_lab.{kind}') / 8192"))
 

@@ -22,9 +22,9 @@ ROWS, MORE = 20_000, 4_000
 
 
 def a_result(leaf: bool = True) -> Result:
-    """The index of version 7 grows by 30 %, with new pages half full.
+    """Return a result in which the index of version 7 grows by 30 %, with its new pages half full.
 
-    There is no REINDEX of the table with random keys, and there are no other kinds of key.
+    It has no REINDEX of the table with random keys, and no other kinds of key.
     """
     result = empty_result(MixedExperiment, MixedPlan(rows=1000, more=200))
     inserted = {"inserts": 200.0, "tps": 100.0, "wal_bytes": 40_000.0, "full_page_images": 2.0, "index_reads": 4.0}
@@ -45,7 +45,7 @@ def a_result(leaf: bool = True) -> Result:
 
 @pytest.mark.parametrize(("rows", "more", "clients", "inserts"), [(1000, None, 8, 200), (99, 30, 8, 24), (9, 1, 8, 8)])
 def test_every_client_inserts_the_same_number_of_rows(rows: int, more: int | None, clients: int, inserts: int) -> None:
-    """If --more is not given, a fifth of the rows is inserted."""
+    """Without --more, a fifth of the rows is inserted."""
     assert MixedPlan(rows=rows, more=more, clients=clients).inserts == inserts
 
 

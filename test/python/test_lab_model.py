@@ -1,4 +1,4 @@
-"""The model: its formulas against a simulation, its command, and its predictions against counters of a server."""
+"""The model: its formulas against a simulation, its command, and its predictions against a server's counters."""
 
 import bisect
 import random
@@ -37,10 +37,10 @@ TOLERANCE = 15  # maximum difference in percent
 
 
 def simulated_fill(inserts: int, block: int, capacity: int) -> float:
-    """The leaf density of a simulated B-tree after this number of inserts, as a fraction.
+    """Return the leaf density of a simulated B-tree after this number of inserts, as a fraction.
 
-    ``block`` is the number of inserts in each block of keys (0: random keys). The last page is split at 90 %, all other
-    pages in the middle.
+    ``block`` is the number of inserts per block of keys (0: random keys). The rightmost page is split at 90 %, and all
+    other pages in the middle.
     """
     generator = random.Random(1)
     lows, pages = [-1.0], [list[float]()]
@@ -114,7 +114,7 @@ def test_a_prefix_that_begins_again_touches_its_old_pages() -> None:
     once = predict("sequence", replace(USUAL, rows=1e7, block_size=256))
     predicted = predict("sequence", replace(USUAL, rows=1e9, block_size=256))
     assert once.images < 10 and once.misses_per_row == 0
-    # After 59 passes a block has 15,104 rows in 75 pages. The next pass inserts 256 rows, which touch nearly all of
+    # After 59 passes, a block has 15,104 rows in 75 pages. The next pass inserts 256 rows, and touches nearly all of
     # these pages.
     assert predicted.images_per_row == pytest.approx(73 / 256, rel=0.02) and predicted.misses_per_row > 0.25
 
@@ -176,7 +176,7 @@ def test_a_result_without_the_initial_number_of_rows_is_not_compared() -> None:
 
 
 def test_a_measurement_during_a_checkpoint_is_not_compared() -> None:
-    """The server has counted a checkpoint, although the amount of WAL is too small for one."""
+    """The server counted a checkpoint, although the amount of WAL is too small for one."""
     result = a_result(images=1.0)
     assert compared(result)
     for run in result.runs:
@@ -192,7 +192,7 @@ def test_the_model_predicts_what_the_server_counts(server: Installation) -> None
         experiment = InsertExperiment(plan, ThrowAway(cluster), Progress())
         assert len(list(experiment.tables.fill(plan.rows[0]))) == len(plan.kinds)
         experiment.tables.serve_for_measuring()
-        for number, kind in enumerate((*plan.kinds, "time", "time")):  # no kind in the same second as before
+        for number, kind in enumerate((*plan.kinds, "time", "time")):  # each kind is measured in a new second
             metrics = experiment.measurement(kind, 8)(1).metrics
             result.runs.append(Run("insert", kind, plan.rows[0], number, metrics))
     (section,) = compared(result)

@@ -44,6 +44,6 @@ def test_late_rows_touch_more_blocks_and_write_more_wal(server: Installation) ->
             }
             assert measured[0]["late"] == 0 and blocks[0] == pytest.approx(1, abs=0.1)
             assert measured[5]["late"] > 80_000 and blocks[5] > 2.9
-            assert blocks[0.05] < 1.5  # late by 50 rows, which are in the last leaf page
+            assert blocks[0.05] < 1.5  # late by 50 rows, all in the last leaf page
             assert measured[0]["leaf_density"] > 88 and measured[5]["leaf_density"] < 76
             assert measured[5]["wal_bytes"] > measured[0]["wal_bytes"]

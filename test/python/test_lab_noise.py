@@ -1,4 +1,4 @@
-"""The noise experiment: tables that are equal, their order, and its statements about differences."""
+"""The noise experiment: identical tables, their order, and its statements about differences."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def nothing_measured(plan: NoisePlan) -> Result:
 def noisy_result(plan: NoisePlan, deviation: float, shift: float = 1.0, seed: int = 1) -> Result:
     generator, result = np.random.default_rng(seed), nothing_measured(plan)
     for number in range(1, plan.rounds + 1):
-        load = generator.lognormal(0, 0.5)  # a load that is the same during a whole round
+        load = generator.lognormal(0, 0.5)  # a load that stays the same for a whole round
         for name in plan.copies():
             speed = 1000 * load * generator.lognormal(0, deviation) * (shift if name.endswith("_b") else 1.0)
             result.runs.append(Run("insert", name, plan.rows, number, {"tps": float(speed)}))

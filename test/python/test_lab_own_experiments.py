@@ -1,4 +1,4 @@
-"""Experiments on the user's own server: the parts that each experiment leaves out. Nothing is left on the server."""
+"""Experiments on the user's own server: the parts that each one leaves out. They leave nothing behind."""
 
 import os
 import signal
@@ -88,13 +88,14 @@ def test_the_reuse_experiment_needs_the_extension_only_for_its_keys(
 def test_rows_held_back_beside_an_open_transaction_are_not_lost(
     users: Cluster, server: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows that the horizon reader holds back are not lost. They come in the next round, and are not counted there.
+    """Rows that the horizon reader holds back are not lost. They are read in the next round, and not counted there.
 
-    Waits are corrected by the difference of the clocks, and left out if that difference is not known well enough.
+    Waits are corrected by the difference of the clocks. They are left out if the difference is not known precisely
+    enough.
     """
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + 5000)
-    # The tolerance is wide, because the difference of the clocks is less exact on a busy machine.
+    # The tolerance is wide, because the difference of the clocks is less precise on a busy machine.
     monkeypatch.setattr("inorder.lab.experiments.reader.CLOCK_ERROR", 0.9)
     plan = ReaderPlan(writers=4, seconds=1)
     rounds: list[dict[str, Metrics]] = []

@@ -1,4 +1,7 @@
-"""The lab on the user's own server: what it may do and what it leaves out. Nothing is left or damaged there."""
+"""The lab on the user's own server: what it may do and what it leaves out.
+
+It leaves nothing behind and damages nothing.
+"""
 
 import os
 import signal
@@ -58,7 +61,7 @@ def test_missing_privileges_are_named() -> None:
     ):
         assert sum(words in note for note in fitted(InsertPlan(), but(**changes))[1]) == 1
         assert not any(words in note for note in fitted(InsertPlan(), ALL)[1])
-    # Without the extension, keys that need it are an error if the user names them.
+    # Without the extension, keys that need it cause an error if the user names them.
     with pytest.raises(InputError, match="HINT: Run inorder install"):
         fitted(InsertPlan(kinds=("v7",)), but(has_inorder=False))
     with pytest.raises(InputError, match="fewer than any of --clients"):
@@ -167,7 +170,7 @@ def test_a_password_is_passed_by_the_environment(users: Cluster, server: Install
         OwnServer(f"{users.dsn} sslpassword=secret", server)
     own_server = OwnServer(f"{users.dsn} password=secret", server)
     assert "secret" not in own_server.database and own_server.environment()["PGPASSWORD"] == "secret"
-    assert SILENCE.items() <= conninfo_to_dict(own_server.database).items()  # pgbench does not wait for hours, either
+    assert SILENCE.items() <= conninfo_to_dict(own_server.database).items()  # pgbench does not wait for hours either
 
 
 def test_messages_of_vacuum_must_be_english() -> None:

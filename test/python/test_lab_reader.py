@@ -95,7 +95,7 @@ def test_clocks_are_compared_by_the_quickest_reading() -> None:
 
 
 def test_a_row_that_was_never_committed_is_an_error() -> None:
-    """If only the numbers of rows were compared, this row would hide a lost row."""
+    """If only row counts were compared, this row would hide a lost row."""
     with pytest.raises(InorderError, match=r"not committed in this round: \[4\]"):
         compare(COMMITTED, Reading([(101.0, [1, 2, 4])]))
 

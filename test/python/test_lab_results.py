@@ -1,4 +1,4 @@
-"""The runs in docs/results: the files can be read, have no private names, and agree with the pages made from them."""
+"""The runs in docs/results: the files are readable, have no private names, and match the pages generated from them."""
 
 import re
 import shlex
@@ -29,7 +29,7 @@ DOCS = RESULTS.parent
 FILES = sorted(RESULTS.glob(f"*{ENDING}"))
 RESULT = read_results()
 OTHER = {"generators", "noise", "uuidv7", "uuidv7-bulk", "waves"}  # runs that are not part of a study
-MOST_EACH, MOST = 10**6, 4 * 10**6  # maximum size in bytes of a file, and of all files
+MOST_EACH, MOST = 10**6, 4 * 10**6  # maximum size in bytes of one file, and of all files
 MACHINE = {"cpu", "cores", "memory_bytes", "kernel", "filesystem", "commit"}
 SCALED = (("apply", 0), ("read", 1))  # a sum over rows, and a copy of rows
 PRIVATE = re.compile(r"(^|[\s'\"=:(])(/[\w.-]|~)|@|://")
@@ -113,14 +113,14 @@ def test_the_report_agrees_with_the_pages_of_the_runs(tmp_path: Path) -> None:
 
 
 def figures_of(result: Result) -> list[str]:
-    """The lines of the main tables, or of the first table if there is no main table."""
+    """Return the lines of the main tables, or of the first table if there is no main table."""
     sections = report_of(result).sections(result)
     return [line for section in [candidate for candidate in sections if candidate.main] or sections[:1]
             for line in as_markdown([section]).splitlines() if line.startswith("| ")]  # fmt: skip
 
 
 def test_a_run_has_a_page_if_another_page_cites_it() -> None:
-    """The pages of studies and the list of runs cite every run, so they do not count."""
+    """The study pages and the list of runs cite every run, so they do not count."""
     lists = {PAGE, *(RESULTS / f"{name.lower()}.md" for name in (*STUDIES, *RESULT))}
     pages = {ROOT / "README.md", *DOCS.rglob("*.md")} - lists
     cited = {name for page in pages for name in re.findall(r"[/(]([\w-]+)\.md", page.read_text(encoding="utf-8"))}
@@ -128,7 +128,7 @@ def test_a_run_has_a_page_if_another_page_cites_it() -> None:
 
 
 def test_the_command_of_a_run_repeats_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine must have the same number of cores, because the default number of threads depends on it."""
+    """The command is run with the original number of cores, which determines the default number of threads."""
     for name, result in RESULT.items():
         monkeypatch.setattr("os.sched_getaffinity", lambda _, cores=result.machine["cores"]: range(cores))
         _, _, _, experiment, *words = shlex.split(command(result))

@@ -1,4 +1,4 @@
-"""The reuse experiment: its plan and order, its sections with missing figures, and a small run from start to end."""
+"""The reuse experiment: its plan and order, its sections with missing figures, and a small complete run."""
 
 import pytest
 from inorder.commands.catalogue import report_of

@@ -1,4 +1,4 @@
-"""A small run of each experiment, started as a user starts it: its measurements, its output, and its tables.
+"""A small run of each experiment, started the way a user starts it: its measurements, its output and its tables.
 
 Runs of insert, like, mixed, reader, reuse, uuid-v1 and waves are in their own test files, which check more.
 """
@@ -20,8 +20,7 @@ from tool import LabRun
 
 pytestmark = pytest.mark.server
 
-# For each experiment: options, settings of the server, beginnings of lines, words within lines, and tables that have
-# rows.
+# For each experiment: options, server settings, beginnings of lines, words within lines, and tables that have rows.
 RUNS: dict[str, tuple[str, dict[str, str], set[str], set[str], set[str]]] = {
     "bulk": ("--rows 1k --rounds 1 --memory 16MB", {"shared_buffers": "2048 8kB"}, set(), set(),
              {"bulk-fpi-1000", "bulk-sizes-1000", "published_with_key"}),

@@ -29,7 +29,7 @@ def bulk_table(result: Result) -> Section:
 
 
 def load(_statement: str, kind: str, clients: int, _seed: int) -> Metrics:
-    """Measurements of a load: nextval has half the TPS of a constant, and takes twice the CPU time."""
+    """Return measurements of a load in which nextval has half the TPS of a constant and takes twice the CPU time."""
     tps = 1000.0 * clients * (1.0 if kind == CONSTANT else 0.5)
     gaps = {} if kind == CONSTANT else {"gaps": 99.0 if kind != "cache_1" else 0.0}
     return {"tps": tps, "latency_ms": 1.0, "cpu_us": 2e6 / tps, "transactions": 100, "wal_bytes": 9800} | gaps
@@ -96,16 +96,16 @@ def test_the_statements_that_are_run_are_those_that_are_printed(server: Installa
         bench.prepare()
         figures = bench.load("insert", "cache_1", 110, 1)
         assert figures["transactions"] == value(bench.control, f"SELECT count(*) FROM {TABLE}")
-        # The CPU time is more than zero, and at most that of all cores for the duration of the test.
+        # The CPU time is positive, and at most that of all cores for the duration of the test.
         assert 1 <= figures["cpu_us"] <= 1e6 * (os.cpu_count() or 1) * PATIENCE / figures["transactions"]
         assert figures["gaps"] == 0 and "gaps" not in bench.bulk(CONSTANT)
         cached = bench.load("insert", "cache_100", 110, 1)
         assert 0 < cached["gaps"] < 110 * 100 and (cached["gaps"] + cached["transactions"]) % 100 == 0
         bulk = [bench.bulk(kind) for kind in plan.kinds]
-        assert bulk[1]["gaps"] == 0 <= bulk[2]["gaps"] < 100  # the gaps of this statement only
+        assert bulk[1]["gaps"] == 0 <= bulk[2]["gaps"] < 100  # gaps caused by this statement only
         constant, each, hundred = (metrics["wal_records"] for metrics in bulk)
-        # For 9,600 values, CACHE 1 writes a WAL record for every 32 or 33 values, and CACHE 100 writes a record at each
-        # refill of 100 values.
+        # For 9,600 values, CACHE 1 writes a WAL record for every 32 or 33 values. CACHE 100 writes a record for every
+        # 100 values.
         assert 9600 / 33 - 5 <= each - constant <= 9600 / 32 + 20
         assert 96 / 2 <= hundred - constant <= 96 + 20
         with pytest.raises(InorderError, match="instead of"):

@@ -125,7 +125,7 @@ def test_keys_come_from_several_nodes_or_from_a_file(server: Installation, tmp_p
 
 @pytest.mark.server
 def test_two_kinds_can_be_measured_with_a_small_max_wal_size(server: Installation, lab_run: LabRun) -> None:
-    """Files have the keys of one kind at a time. Steps that were not measured have no columns, and no ratios."""
+    """The files contain keys of one kind at a time. Steps that were not measured have no columns and no ratios."""
     result, printed = lab_run(f"uuid-v1 --rows {ROWS} --memory 32MB --keys uuid_v7,uuid --max-wal-size 32MB")
     assert {run.kind for run in result.runs} == {"uuid", "uuid_v7"} and "bigint" not in printed
     plan = UuidV1Plan(rows=ROWS, memory_bytes=2**25, max_wal_size=2**25)

@@ -113,9 +113,9 @@ def test_a_small_run_completes(lab_run: LabRun) -> None:
         assert run.series["pages"][-1] == pytest.approx(model["pages"][-1], rel=0.05 if kind != GROWN else 0.15)
         assert sum(run.series["wal_bytes"]) == pytest.approx(sum(model["wal_bytes"]), rel=0.05)
         if kind != GROWN:
-            # The number of pages that a step of a wave splits is random. With n pages, its standard deviation is
-            # sqrt(n) / 4 (2 % of 156 pages in ten runs). Over all steps the deviations cancel out. The limit is 7
-            # standard deviations: there are many steps, and one of 10^9 runs exceeds it.
+            # The number of pages that one step of a wave splits is random. With n pages, its standard deviation is
+            # sqrt(n) / 4 (2 % of 156 pages in ten runs). Over all steps the deviations cancel out. Because there are
+            # many steps, the limit is 7 standard deviations, which one of 10^9 runs exceeds.
             chance = 1.75 / math.sqrt(run.series["pages"][0])
             assert run.series["leaf_density"] == pytest.approx(model["leaf_density"], rel=chance)
             assert mean(run.series["leaf_density"]) == pytest.approx(mean(model["leaf_density"]), rel=0.02)

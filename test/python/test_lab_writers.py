@@ -35,7 +35,7 @@ from world.sql import run, value
 
 CLIENTS = 4
 TRANSACTIONS = 5
-CONCURRENT = (BASELINE, CACHED, LOCK_KEPT)  # forms in which nothing orders the ids
+CONCURRENT = (BASELINE, CACHED, LOCK_KEPT)  # forms that do not order the ids
 
 
 # --- the order check ----------------------------------------------------------
@@ -67,7 +67,7 @@ def misplaced(connection: Connection, transactions: Sequence[Sequence[int]]) -> 
         ([[2], [1]], 2),
         ([[1], [3], [2], [4]], 2),
         ([[1, 3], [2, 4]], 2),
-        ([[2], [3], [4], [1]], 4),  # the late row moves all rows that it should precede
+        ([[2], [3], [4], [1]], 4),  # the late row displaces all rows that it should precede
         ([[1001, 1002], [1, 2, 3]], 5),
     ],
 )
@@ -125,7 +125,7 @@ class Few(WritersExperiment):
 
 @pytest.fixture(scope="module")
 def bench(server: Installation) -> Iterator[Few]:
-    """The experiment on a separate server, because each turn creates the schema again."""
+    """Yield the experiment on a separate server, because each turn recreates the schema."""
     with Cluster(server) as cluster:
         few = Few(WritersPlan(clients=(CLIENTS,)), ThrowAway(cluster), Progress())
         few.prepare()
@@ -158,7 +158,7 @@ def test_each_form_writes_its_rows_where_they_belong(bench: Few, form: str, rows
 
 
 def chosen(script: Sequence[str], writer: int) -> list[str]:
-    """The statements of a script that pgbench would execute for this writer."""
+    """Return the statements of a script that pgbench would execute for this writer."""
     done, branches = [], [True]
     for line in script:
         if line.startswith("\\if "):

@@ -1,6 +1,6 @@
 """A feed's rows are written into a table of another server.
 
-A failure may come between the two commits; the recipe repairs it.
+A failure between the two commits is repaired by the recipe.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ APPLY = "SELECT feed_apply('lake', 'INSERT INTO lake_events SELECT id, n FROM ba
 
 @pytest.fixture
 def lake(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
-    """A database that stands for the other server, with transactions of its own."""
+    """Yield a session in a database that plays the role of the other server, with its own transactions."""
     if not value(fresh, "SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'"):
         pytest.skip("the server has no contrib")
     with connect(cluster.dsn) as admin:
@@ -49,7 +49,7 @@ def lake(cluster: Cluster, fresh: Connection) -> Iterator[Connection]:
 
 
 def fail_between_the_commits(lake: Connection) -> None:
-    """Let the server end the session here after the lake has committed, before the session learns of the commit."""
+    """Make the server end the local session after the lake has committed, before the session learns of the commit."""
     run(lake, "CREATE FUNCTION ends() RETURNS trigger LANGUAGE plpgsql SET client_min_messages = error AS "
                "$$BEGIN PERFORM pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
                "WHERE application_name = 'here'; RETURN NULL; END$$",
@@ -77,7 +77,7 @@ def test_an_error_undoes_rows_and_position(fresh: Connection, lake: Connection) 
 
 
 def test_a_failure_between_the_commits_repeats_rows(fresh: Connection, lake: Connection) -> None:
-    """Rows of a foreign table are committed separately. Therefore the recipe uses a primary key."""
+    """Rows of a foreign table are committed separately, which is why the recipe uses a primary key."""
     insert(fresh, 3)
     failing(fresh, lake, APPLY.format(""))
     assert numbers(lake, IN_THE_LAKE) == [1, 2, 3]

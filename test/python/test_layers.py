@@ -1,4 +1,4 @@
-"""Layers of the tool and of the extension: each may import or use only lower layers."""
+"""Layers of the tool and of the extension: each may only import or use lower layers."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from sources import C_FILES, ROOT, SQL_FILES
 
 
 def circle(needed: dict[str, set[str]]) -> set[str]:
-    """The nodes of cycles, and the nodes that depend on a cycle.
+    """Return the nodes of cycles, and the nodes that depend on a cycle.
 
     >>> sorted(circle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}))
     ['a', 'b', 'c']
@@ -26,7 +26,7 @@ def circle(needed: dict[str, set[str]]) -> set[str]:
 
 
 def test_modules_of_the_tool_import_only_lower_layers() -> None:
-    """The contracts are in pyproject.toml."""
+    """The import contracts are in pyproject.toml."""
     done = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
         check=False, capture_output=True, text=True, cwd=ROOT,
@@ -46,12 +46,12 @@ def test_a_sink_sets_no_attribute_of_its_source() -> None:
 FOLDERS = ["keys", "types", "ports", "feed", "changes"]
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 FUNCTION = re.compile(r"^(?!static|extern|typedef|PG_)[A-Za-z_][\w *]*\n(\w+)\(", re.M)
-# Names that a header defines. Types and macros that a file in C defines are known only in that file.
+# Names defined in a header. Types and macros defined in a C file are only visible in that file.
 IN_HEADER = re.compile(r"^\} *(\w+);|^#define (\w+)|^static inline [\w *]+\n\*?(\w+)\(", re.M)
 
 
 def too_high(user: str, used: Iterable[str]) -> list[str]:
-    """The used sources that are in a higher folder than the user, which is not allowed."""
+    """Return the used sources that are in a higher folder than the user, which is not allowed."""
     ranks = {folder: rank for rank, folder in enumerate(FOLDERS)}
     return [each for each in used if ranks.get(each.partition("/")[0], -1) > ranks.get(user.partition("/")[0], -1)]
 
@@ -64,14 +64,14 @@ TEXTS = {path: COMMENT.sub("", path.read_text()) for path in C_FILES}
 
 
 def defined(path: Path) -> list[str]:
-    """The names that a file defines for other files."""
+    """Return the names that a file defines for other files."""
     if path.suffix == ".c":
         return FUNCTION.findall(TEXTS[path])
     return [name for names in IN_HEADER.findall(TEXTS[path]) for name in names if name]
 
 
 def users_in_c() -> dict[str, set[str]]:
-    """For each file in C, the other files that it includes, or whose functions, types or macros it uses."""
+    """Return, for each C file, the other files that it includes or whose functions, types or macros it uses."""
     places = {name: part_of(path) for path in C_FILES for name in defined(path)}
     used: dict[str, set[str]] = {part_of(path): set() for path in C_FILES}
     for path, text in TEXTS.items():
@@ -83,7 +83,7 @@ def users_in_c() -> dict[str, set[str]]:
 
 
 def test_dependencies_in_c_have_no_cycle() -> None:
-    """Two files can also depend on each other without includes: each uses names that the other defines."""
+    """Even without includes, two files can depend on each other if each uses names that the other defines."""
     assert circle(users_in_c()) == set()
 
 
@@ -94,12 +94,12 @@ def test_no_source_in_c_uses_a_higher_layer() -> None:
 SQL_OBJECT = re.compile(r"CREATE (?:FUNCTION|TABLE|VIEW|TYPE) ((?:@extschema@|inorder_internal|inorder_text)\.\w+)")
 SQL_USE = re.compile(r"(?:@extschema@|inorder_internal|inorder_text)\.\w+")
 SQL_COMMENT = re.compile(r"--.*|^COMMENT ON (?:[^';]|'[^']*')*;", re.M)
-# These files come last. They grant and revoke privileges on objects that all other files create.
+# These files come last, because they grant and revoke privileges on objects created by all other files.
 RIGHTS = ("revoke", "rights")
 
 
 def users_in_sql() -> dict[str, set[str]]:
-    """For each file of sql/, the other files whose functions, types and tables it uses.
+    """Return, for each file of sql/, the other files whose functions, types and tables it uses.
 
     A name that two files define with different arguments is attributed to the first file.
     """
@@ -116,9 +116,9 @@ def users_in_sql() -> dict[str, set[str]]:
 
 
 def test_dependencies_in_sql_have_no_cycle() -> None:
-    """The order in which make concatenates the files does not prove that there is no cycle.
+    """The order in which make concatenates the files does not rule out a cycle.
 
-    Some names are looked up only when a function runs. These uses of names count, too.
+    Some names are only looked up when a function runs, and these uses count as well.
     """
     assert circle(users_in_sql()) == set()
 

@@ -1,4 +1,4 @@
-"""A call that has waited for a lock takes its snapshot after the wait, and so sees what was committed during it."""
+"""A call that waits for a lock takes its snapshot after the wait, and therefore sees what was committed meanwhile."""
 
 import pytest
 from inorder.connection.database import Connection
@@ -27,7 +27,7 @@ def test_a_feed_created_during_a_wait_still_needs_all_rows(fresh: Connection, ot
 def test_a_call_that_waits_for_a_new_guard_finds_it(fresh: Connection, other: Connection, change: str) -> None:
     """Only the owner may create a guard.
 
-    A role that may only read, and waits for a new guard, must not get the error that it is not the owner.
+    A reading role that waits for a new guard must not get the error that it is not the owner.
     """
     with roles(fresh, "waiting_reader"):
         run(fresh, TABLE, "SELECT feed_enable('waited')", "GRANT SELECT ON waited TO waiting_reader")

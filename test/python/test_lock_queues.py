@@ -1,4 +1,4 @@
-"""PostgreSQL takes some locks before it checks privileges on a table: claims of docs/security.md, and remedies."""
+"""PostgreSQL takes some locks before it checks table privileges: claims of docs/security.md, and remedies."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 DENIED, TIMED_OUT = "42501", "55P03"
 OF_TEMPORARY_TABLES = "42P16"  # invalid_table_definition
-# Each statement that waits for a lock, and the kind of statement (read or write) that then waits behind it.
+# Statements that wait for a lock, and the kind of statement (read or write) that then waits behind each.
 READ, WRITE = "read", "write"
 QUEUES = {
     "CREATE RULE": ("CREATE RULE r AS ON INSERT TO {table} DO INSTEAD NOTHING", READ),
@@ -32,7 +32,7 @@ USE = {READ: "SELECT FROM {table} LIMIT 1", WRITE: "DELETE FROM {table} WHERE fa
 
 @pytest.fixture
 def stranger(fresh: Connection, other: Connection) -> Iterator[Connection]:
-    """A session of a role that may connect and use the schema of the table, and has no other privilege."""
+    """Yield a session of a role that may connect and use the table's schema, and has no other privileges."""
     with roles(fresh, "queue_stranger", "queue_user"):
         run(fresh, "CREATE SCHEMA s", "GRANT USAGE ON SCHEMA s TO queue_stranger",
             "CREATE TABLE s.t (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int)",
@@ -43,7 +43,10 @@ def stranger(fresh: Connection, other: Connection) -> Iterator[Connection]:
 
 
 def queue(owner: Connection, stranger: Connection, command: str, table: str) -> tuple[bool, str]:
-    """True if the stranger's command waits for the table before it fails; and the SQLSTATE of a statement behind it."""
+    """Return whether the stranger's command waits for the table before it fails.
+
+    Also return the SQLSTATE of a statement that waits behind the command.
+    """
     statement, use = (text.format(table=table) for text in (QUEUES[command][0], USE[QUEUES[command][1]]))
     run(owner, "BEGIN", use)
     with connect(owner.info.dsn) as third, blocked(refusal, stranger, statement) as waiting:
@@ -59,7 +62,7 @@ def queue(owner: Connection, stranger: Connection, command: str, table: str) -> 
 def test_a_role_that_may_use_the_schema_of_a_table_can_make_others_wait(
     fresh: Connection, stranger: Connection, command: str
 ) -> None:
-    """The role has no privilege on the table. The role's command waits for the lock, and then fails."""
+    """The role has no privileges on the table. Its command waits for the lock and then fails."""
     assert queue(fresh, stranger, command, "s.t") == (True, TIMED_OUT)
 
 
@@ -82,9 +85,9 @@ def is_sql(connection: Connection) -> bool:
 def test_a_role_that_may_use_the_schema_of_the_state_can_make_others_wait(
     fresh: Connection, stranger: Connection, command: str
 ) -> None:
-    """In the SQL edition everybody can wait for a table of the state, unless USAGE is revoked.
+    """In the SQL edition, any role can wait for a state table unless USAGE is revoked.
 
-    In the C extension the installer and the owner of the database can wait for it.
+    In the C extension, the installer and the owner of the database can do so.
     """
     if is_sql(fresh):
         assert queue(fresh, stranger, command, STATE) == (True, TIMED_OUT)
@@ -105,7 +108,7 @@ STATE_USERS = (
 def test_reads_counts_views_and_first_inserts_wait_for_locks_on_the_state(
     fresh: Connection, stranger: Connection
 ) -> None:
-    """Only the first INSERT of a session waits: a session that has inserted into the table before does not wait."""
+    """Only a session's first INSERT waits. A session that has inserted into the table before does not."""
     run(fresh, "SELECT exact_count_start('s.t')", "INSERT INTO s.t (n) VALUES (1)")
     if not is_sql(fresh):
         run(fresh, f"ALTER DATABASE {fresh.info.dbname} OWNER TO queue_stranger")
@@ -122,9 +125,9 @@ def test_reads_counts_views_and_first_inserts_wait_for_locks_on_the_state(
 
 
 def test_granted_roles_can_work_after_usage_is_revoked_from_public(fresh: Connection, stranger: Connection) -> None:
-    """The remedy for the SQL edition is to revoke USAGE from PUBLIC.
+    """The remedy in the SQL edition is to revoke USAGE from PUBLIC.
 
-    Roles to which USAGE is granted can still write, read and generate keys.
+    Roles with USAGE can still write, read and generate keys.
     """
     if not is_sql(fresh):
         pytest.skip("in the C extension no role needs USAGE on the schema")
@@ -150,7 +153,7 @@ def test_a_role_that_may_use_the_schema_can_make_readers_of_a_view_wait(
 
 
 def test_every_role_can_make_others_wait_for_a_catalog_table(fresh: Connection, stranger: Connection) -> None:
-    """Every role that may connect can wait for a system catalog: revoking privileges does not prevent this."""
+    """Any role that may connect can wait for a system catalog, and revoking privileges does not prevent this."""
     statement = QUEUES["CREATE RULE"][0].format(table="pg_catalog.pg_transform")
     run(fresh, "BEGIN", "SELECT FROM pg_transform")
     with blocked(refusal, stranger, statement) as waiting:
@@ -160,7 +163,7 @@ def test_every_role_can_make_others_wait_for_a_catalog_table(fresh: Connection, 
 
 
 def test_an_event_trigger_refuses_a_rule_before_it_waits(fresh: Connection, stranger: Connection) -> None:
-    """The event trigger of docs/refuse-rules.sql, which docs/security.md recommends."""
+    """The event trigger is that of docs/refuse-rules.sql, which docs/security.md recommends."""
     run(fresh, text("docs/refuse-rules.sql"))
     assert queue(fresh, stranger, "CREATE RULE", "s.t") == (False, "")
     statement = QUEUES["CREATE RULE"][0].format(table="pg_catalog.pg_transform")
@@ -172,7 +175,7 @@ def test_an_event_trigger_refuses_a_rule_before_it_waits(fresh: Connection, stra
 
 @pytest.mark.skipif(TESTED == "sql", reason="the event trigger is for DROP EXTENSION")
 def test_the_documented_event_trigger_keeps_columns(fresh: Connection) -> None:
-    """The event trigger of docs/keep-columns.sql, to which docs/install.md refers."""
+    """The event trigger is that of docs/keep-columns.sql, to which docs/install.md refers."""
     run(fresh, text("docs/keep-columns.sql"), "CREATE TABLE kept_columns (id uuid DEFAULT uuid_xact_nextval())")
     with pytest.raises(psycopg.errors.RaiseException, match="columns would lose their default, or be dropped"):
         fresh.execute("DROP EXTENSION inorder CASCADE")

@@ -1,8 +1,9 @@
 """Long Fork: a primary and its synchronous standby show two commits in different orders.
 
-Positions that are sets of transactions allow for such orders; a single last value does not. A commit that waits for a
-standby is visible on the standby before it is visible on the primary. Here a commit also waits for a standby that does
-not exist, and the replay of the existing standby is paused in time. Each server then shows one of the two commits.
+Positions that are sets of transactions allow for such orders, but a single last value does not. A commit that waits for
+a standby is visible on the standby before it is visible on the primary. In this test a commit also waits for a standby
+that does not exist, and replay on the existing standby is paused in time. Each server then shows one of the two
+commits.
 """
 
 from collections.abc import Iterator
@@ -63,8 +64,8 @@ def fork(primary: Connection, standby: Connection, waits: Connection, passes: Co
             primary.execute("ALTER SYSTEM SET synchronous_standby_names = '2 (walreceiver, missing)'")
             primary.execute("SELECT pg_reload_conf()")
             wait_for(lambda: value(waits, "SHOW synchronous_standby_names") != "")
-            # Wait until all processes of the server have the new setting. Commits wait only after the checkpointer has
-            # read the setting. A new session does not wait.
+            # Wait until all server processes have the new setting. Commits wait only once the checkpointer has read it.
+            # A new session does not wait.
             with connect(primary.info.dsn) as new:
                 new.execute("CHECKPOINT")
             for session in (waits, passes):

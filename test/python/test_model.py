@@ -1,6 +1,6 @@
-"""The model in TLA+: inorder's method holds, and other methods fail.
+"""The TLA+ model: inorder's method passes, and other methods fail.
 
-The functions that the model names exist in the code. The model accepts each step of a real server.
+The functions named in the model exist in the code, and the model accepts each step of a real server.
 """
 
 import random
@@ -64,7 +64,7 @@ def test_names_that_the_page_cites_exist_in_the_model_and_the_code() -> None:
 def test_each_premise_of_a_copy_has_its_function_and_a_failing_variant() -> None:
     """Each premise has a function in the named file, and a variant of the model that fails without it.
 
-    Premises about the sink have only a variant.
+    Premises about the sink only have a variant.
     """
     rows = re.findall(r"^\| [^|]+ \| ([^|]*`[^|]*) \| `([\w-]+)` \|$", text("test/model/README.md"), re.MULTILINE)
     assert {name for _, name in rows} == {
@@ -82,7 +82,7 @@ TRANSACTIONS, SESSIONS = 6, 3
 @needs_java
 @pytest.mark.server
 def test_the_steps_of_a_server_are_a_behaviour_of_the_model(server: Installation) -> None:
-    """Transactions of the stress test's writers, snapshots, batches that are cut, and positions."""
+    """The steps are transactions of the stress test's writers, snapshots, batches that are cut, and positions."""
     with Cluster(server) as cluster:
         cluster.start(SETTINGS)
         world = World(cluster.dsn, seed=1)
@@ -103,8 +103,7 @@ def test_the_steps_of_a_server_are_a_behaviour_of_the_model(server: Installation
     steps = steps_of(recorded)
     assert any(batch.cut for batch in recorded.polls) and any("abort" in step for step in steps)
     assert replay(steps) == (len(steps), "")
-    # The model does not accept other steps in their place: a batch that ends a row later, or a batch that leaves out a
-    # row.
+    # The model rejects wrong steps in their place: a batch that ends a row later, or one that leaves out a row.
     (cut, *_) = [place for place, step in enumerate(steps) if re.search(r"upto .-> [1-9]", step)]
     later = re.sub(r"upto .-> (\d)", lambda match: f"upto |-> {int(match[1]) + 1}", steps[cut])
     assert replay([*steps[:cut], later])[0] == cut
@@ -125,7 +124,7 @@ def test_the_steps_of_a_copy_are_a_behaviour_of_the_model(cluster: Cluster, fres
     assert changes.replay(steps) == (len(steps), "")
     if not LONG_RUN:
         return
-    # The model does not accept a copy that lacks a row.
+    # The model rejects a copy that lacks a row.
     stored = [place for place, step in enumerate(steps) if "<<" in step][-1]
     lacks = re.sub(r"<<\d+, \d+>>(, )?", "", steps[stored], count=1)
     assert changes.replay([*steps[:stored], lacks])[0] == stored

@@ -1,17 +1,17 @@
-"""Each error, query and constant is in one place only: not in C and in SQL, and not in the SQL of both editions."""
+"""Each error, query and constant is written only once: not in both C and SQL, and not in the SQL of both editions."""
 
 import re
 
 from sources import C_FILES, PLAIN_FILES, ROOT, SQL_FILES
 
-# Two dashes begin a comment if a space or the end of the line follows. Dashes in texts are followed by an option.
+# Two dashes begin a comment if they precede a space or the end of the line. Dashes in strings precede an option.
 C_COMMENT, SQL_COMMENT = re.compile(r"/\*.*?\*/", re.S), re.compile(r"--+(?: .*)?$", re.M)
 IN_C = re.compile(r'"(?:[^"\\]|\\.)*"(?:\s*"(?:[^"\\]|\\.)*")*')
 IN_SQL = re.compile(r"'(?:[^']|'')*'(?:\s*\n\s*'(?:[^']|'')*')*")
-# Texts that are shorter than this are names.
+# Shorter strings are names.
 LEAST = 25
-# Texts of the ports, which have an implementation in C and one in SQL: keys, transactions, the guard, the state, proofs
-# and rows.
+# Strings of the ports, which are implemented both in C and in SQL: keys, transactions, the guard, the state, proofs and
+# rows.
 OF_PORTS = {
     "10889-08-02 05:31:50.655999+00",
     "A key holds 48 bits of transaction number.",
@@ -46,7 +46,9 @@ NAMES = re.compile(r"[a-z_]+")
 
 
 def literals(text: str, pattern: re.Pattern[str]) -> set[str]:
-    """The literals of a source. Literals that continue on the next line are joined, and … replaces each placeholder.
+    """Return the literals of a source.
+
+    Literals that continue on the next line are joined, and … replaces each placeholder.
 
     >>> sorted(literals("RAISE 'it''s the length of % which is '\\n  '%s'; -- 'no'", IN_SQL))
     ["it's the length of … which is …"]
@@ -62,7 +64,7 @@ def literals(text: str, pattern: re.Pattern[str]) -> set[str]:
 
 
 def test_no_literal_is_repeated_in_c_and_sql() -> None:
-    """If C and SQL, or both editions, need the same text, it must be in one place that both use."""
+    """If C and SQL or both editions need the same string, they share a single definition."""
     in_c = set().union(*[literals(path.read_text(), IN_C) for path in C_FILES])
     in_sql = set().union(*[literals(path.read_text(), IN_SQL) for path in SQL_FILES])
     in_plain = set().union(*[literals(path.read_text(), IN_SQL) for path in PLAIN_FILES])
@@ -70,7 +72,7 @@ def test_no_literal_is_repeated_in_c_and_sql() -> None:
 
 
 def test_only_the_snapshot_port_reads_the_transactions_in_progress() -> None:
-    """If PostgreSQL replaced the list of a snapshot with a commit position in the WAL, only this code would change."""
+    """If PostgreSQL replaced a snapshot's transaction list with a commit LSN, only this code would have to change."""
     knowing = {str(path.relative_to(ROOT)) for path in (*C_FILES, *SQL_FILES, *PLAIN_FILES)
                if re.search(r"xip\b", C_COMMENT.sub("", SQL_COMMENT.sub("", path.read_text())))}  # fmt: skip
     assert knowing == {"src/ports/snapshot.c", "sql/plain/snapshot.sql"}

@@ -1,4 +1,4 @@
-"""Files in docs for other programs: Prometheus rules and panels for samples of inorder feeds, and units of systemd."""
+"""Files in docs for other programs: Prometheus rules and panels for samples of inorder feeds, and systemd units."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from inorder.feeds.formats import GAUGES, LABELS
 
 from conftest import text
 
-OTHERS = {"node_textfile_mtime_seconds"}  # samples of node_exporter itself for the file
+OTHERS = {"node_textfile_mtime_seconds"}  # node_exporter's own samples about the file
 UNITS = [
     ("docs/systemd/export.service", "/usr/local/bin/inorder tail events --position"),
     ("docs/systemd/mailer@.service", "/usr/bin/python3 /usr/local/lib/mailer/consumer.py %i"),
@@ -59,7 +59,7 @@ def test_the_dashboard_shows_gauges() -> None:
 
 
 def complaints(verify: str, unit: Path) -> list[str]:
-    """Messages of systemd-analyze about the unit or its instance.
+    """Return the messages of systemd-analyze about the unit or its instance.
 
     Without a running systemd, the command may fail for other reasons.
     """

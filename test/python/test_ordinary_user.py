@@ -1,4 +1,4 @@
-"""Tests that depend on the user are run again by a user who is not root, and whose name is not a role of the server."""
+"""Tests that depend on the user are run again by a non-root user whose name is not a role of the server."""
 
 import os
 import pwd
@@ -19,7 +19,7 @@ from inorder.lab.server.temporary import may_enter
 
 from conftest import LONG_RUN, ROOT
 
-USER = "inorder-test"  # made by script/test --all
+USER = "inorder-test"  # created by script/test --all
 ASKED = "INORDER_TEST_SYSTEM" in os.environ
 # Tests in which a server connects to another server, files belong to another user, or programs run as another user.
 TESTS = (
@@ -51,7 +51,10 @@ def user() -> pwd.struct_passwd:
 
 @pytest.fixture
 def python(user: pwd.struct_passwd) -> str:
-    """A Python of this version that the user may run: the Python of this process may be in root's home directory."""
+    """Return a Python of this version that the user may run.
+
+    The Python of this process may be in root's home directory.
+    """
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     for program in (sys.executable, f"/usr/bin/{name}", f"/usr/local/bin/{name}"):
         with suppress(OSError):
@@ -62,7 +65,7 @@ def python(user: pwd.struct_passwd) -> str:
 
 @pytest.fixture
 def checkout(user: pwd.struct_passwd, server: Installation) -> Iterator[Path]:
-    """A copy of the checkout, including compiled files, which belongs to the user."""
+    """Yield a copy of the checkout that belongs to the user, including compiled files."""
     git = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z"]
     files = subprocess.run(git, check=True, capture_output=True, text=True, cwd=ROOT).stdout.split("\0")[:-1]
     with tempfile.TemporaryDirectory(prefix="u-") as name:
@@ -83,7 +86,10 @@ def checkout(user: pwd.struct_passwd, server: Installation) -> Iterator[Path]:
 
 @pytest.fixture
 def packages(user: pwd.struct_passwd, checkout: Path) -> Path:
-    """The packages of this Python, with the embedded server; a copy of them if the user cannot enter their folder."""
+    """Return the folder of this Python's packages, or of a copy if the user cannot access it.
+
+    The packages include the embedded server.
+    """
     here = Path(sysconfig.get_path("purelib"))
     return here if may_enter(here, user) else Path(shutil.copytree(here, checkout / "packages"))
 

@@ -1,4 +1,4 @@
-"""The programs of docs/clients/orm.md and of its folder, run on a server with inorder."""
+"""The programs of docs/clients/orm.md and its folder are run on a server with inorder."""
 
 import os
 import re
@@ -159,16 +159,16 @@ Base.metadata.create_all(engine)
 with engine.begin() as connection:
     connection.exec_driver_sql("SELECT feed_create('mailer', 'events')")
 """
-ENDED = re.compile("^finished|^dead|^$")  # the end of a line, or of the program
+ENDED = re.compile("^finished|^dead|^$")  # the end of a line or of the program
 DEFERRED = "CREATE TABLE children (id int REFERENCES parents DEFERRABLE INITIALLY DEFERRED)"
 
 
 def test_the_sqlalchemy_worker_keeps_good_rows_beside_poison_rows(
     shop: Connection, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """The sink is empty at first.
+    """The good rows of a batch with a poison row are processed, and the batch does not become dead.
 
-    The good rows of a batch with a poison row are processed, and the batch does not become dead.
+    The sink is empty at first.
     """
     write(tmp_path, "sqlalchemy")
     run(cluster, tmp_path, "-c", TABLES)

@@ -1,4 +1,4 @@
-"""Tables that are affected from outside: by foreign partitions, by connections from a function, by event triggers."""
+"""Tables affected from outside: by foreign partitions, by connections opened in a function, by event triggers."""
 
 import pytest
 from inorder.connection.database import Connection
@@ -30,7 +30,7 @@ PARTS = (
 
 @pytest.fixture
 def loopback(fresh: Connection) -> dict[str, str]:
-    """Parameters by which extensions of contrib connect the server to itself.
+    """Return the parameters with which contrib extensions connect the server to itself.
 
     Only basic parameters are passed, because the libpq of these extensions may be older than psycopg's.
     """
@@ -107,9 +107,9 @@ SWITCHED = """
 ])  # fmt: skip
 @pytest.mark.parametrize("event", ["ddl_command_start", "ddl_command_end", "table_rewrite"])
 def test_an_event_trigger_cannot_hide_a_row(fresh: Connection, event: str, act: str, outcome: str) -> None:
-    """During ALTER TABLE, a forged row is refused, or else the read that would miss the row is refused.
+    """If an event trigger inserts a row with an old number, either that row or later reads are rejected.
 
-    Other rows are read.
+    This holds during ALTER TABLE. Other rows are read.
     """
     run(fresh, "SELECT feed_create('f', 'events')")
     insert(fresh, 2)
@@ -139,7 +139,7 @@ END $$
 
 @pytest.mark.editions
 def test_an_event_trigger_that_removes_the_guard_is_reported(fresh: Connection) -> None:
-    """The error says that the guard is missing, not that the table was restored."""
+    """The error reports a missing guard, not a restored table."""
     run(fresh, "CREATE TABLE late (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())", AWAY)
     run(fresh, "CREATE EVENT TRIGGER away ON ddl_command_end WHEN TAG IN ('CREATE TRIGGER', 'ALTER TABLE') "
         "EXECUTE FUNCTION away()", "SET away.now = 'yes'")  # fmt: skip

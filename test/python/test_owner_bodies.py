@@ -16,15 +16,15 @@ EXECUTABLE = """SELECT p.proname, p.prosrc, p.proconfig FROM pg_proc AS p JOIN p
                 CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) AS a
                 WHERE p.pronamespace = 'inorder_internal'::regnamespace AND l.lanname = 'plpgsql'
                   AND a.grantee <> p.proowner AND a.privilege_type = 'EXECUTE'"""
-# Patterns of text whose meaning depends on a setting: standard_conforming_strings and backslash_quote,
-# transform_null_equals, array_nulls, DateStyle and IntervalStyle.
+# Patterns whose meaning depends on a setting: standard_conforming_strings and backslash_quote, transform_null_equals,
+# array_nulls, DateStyle and IntervalStyle.
 DEPENDS = (r"\\", r"(?:=|<>)\s*NULL\b", r"\bNULL\s*(?:=|<>)", r"'\{[^':]*NULL", r"'[^']*'::(?:interval|date|time)")
 
 
 def test_functions_of_callers_are_parsed_the_same_under_every_setting(cluster: Cluster) -> None:
-    """A caller could execute one of these functions under other settings.
+    """A caller could execute one of these functions under different settings.
 
-    The session would later use the plans that are cached by this call when it runs as the owner.
+    The session would cache plans from this call, and use them later when it runs as the owner.
     """
     with connect(cluster.dsn) as connection:
         functions = connection.execute(EXECUTABLE.encode()).fetchall()
@@ -39,8 +39,8 @@ def test_functions_of_callers_are_parsed_the_same_under_every_setting(cluster: C
         assert [pattern for pattern in DEPENDS if re.search(pattern, str(body), re.I)] == [], name
 
 
-# Functions without a fixed search_path that look up names when they run, and that roles other than the owner can run:
-# directly, or through a trigger or a constraint.
+# Functions without a fixed search_path that look up names when they run, and that other roles than the owner can run,
+# either directly or through a trigger or a constraint.
 UNPINNED = """SELECT p.proname FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
               WHERE p.pronamespace = 'inorder_internal'::regnamespace AND l.lanname IN ('plpgsql', 'sql')
                 AND p.prosqlbody IS NULL AND 'search_path=pg_catalog, pg_temp' = ANY (p.proconfig) IS NOT TRUE
@@ -60,7 +60,7 @@ def test_only_functions_that_run_as_the_owner_rely_on_the_path_of_the_caller(fre
 
 
 def test_only_the_owner_executes_functions_that_take_the_caller(cluster: Cluster) -> None:
-    """The caller is an argument of these functions: a role with EXECUTE could name any other role as the caller."""
+    """These functions take the caller as an argument, so a role with EXECUTE could impersonate any other role."""
     with connect(cluster.dsn) as connection:
         rows = connection.execute(
             b"SELECT p.oid::regprocedure::text, has_function_privilege('pg_monitor', p.oid, 'EXECUTE') "

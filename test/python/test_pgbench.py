@@ -1,4 +1,4 @@
-"""The output of pgbench, in recorded samples of the oldest and the newest server, and its exit code."""
+"""The output of pgbench, in recorded samples of the oldest and newest server, and its exit code."""
 
 import os
 import sys
@@ -68,7 +68,7 @@ def test_a_failing_run_shows_its_messages(tmp_path: Path) -> None:
 
 
 def test_a_report_may_be_longer_than_a_pipe_holds(tmp_path: Path) -> None:
-    """The output contains the script, which may be long: 90 sessions, each with a statement of 600 rows."""
+    """The output includes the script, which may be long: 90 sessions, each with a statement of 600 rows."""
     report = SAMPLES / "pgbench-18.out"
     body = (
         f"import signal; signal.alarm({PATIENCE})\nprint(open({str(report)!r}).read())\n"

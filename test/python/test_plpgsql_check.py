@@ -1,4 +1,4 @@
-"""plpgsql_check reads all statements in PL/pgSQL, which the server itself checks only when they run."""
+"""plpgsql_check examines all PL/pgSQL statements, which the server itself checks only when they run."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from inorder.lab.server.cluster import Cluster
 from conftest import copy_of
 from world.sql import value
 
-# Findings that are allowed: the function, a part of the finding, and the reason.
+# Allowed findings: the function, a part of the finding, and the reason.
 BESIDE = "Callers read a row that is a result beside others by its name."
 TO_TWINS = "Who calls is passed to each twin."
 ALLOWED: dict[tuple[str, str], str] = {
@@ -48,7 +48,7 @@ CHECK = """
 
 @pytest.fixture(scope="module")
 def checked(cluster: Cluster, template: str) -> Iterator[Connection]:
-    """A database with the extension and plpgsql_check. Without plpgsql_check the test is skipped."""
+    """Yield a database with the extension and plpgsql_check, or skip the test if plpgsql_check is not available."""
     with connect(cluster.dsn) as connection:
         if not value(connection, "SELECT count(*) FROM pg_available_extensions WHERE name = 'plpgsql_check'"):
             pytest.skip(f"{cluster.server.name} has no plpgsql_check")

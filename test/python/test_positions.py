@@ -1,4 +1,4 @@
-"""Positions that readers keep as text, in tables whose partitions are attached and detached."""
+"""Positions that readers store as text, for tables whose partitions are attached and detached."""
 
 import uuid
 from collections.abc import Iterator
@@ -166,9 +166,9 @@ def test_a_position_is_refused_after_its_table_lost_its_name(in_schema: Connecti
 
 
 def test_a_position_is_refused_if_a_restore_computed_the_numbers_again(in_schema: Connection) -> None:
-    """With the old position all rows would be delivered again.
+    """With the old position, all rows would be delivered again.
 
-    After pg_upgrade, in contrast, the table has the same OID, and its rows have the same numbers.
+    After pg_upgrade, by contrast, the table has the same OID and its rows have the same numbers.
     """
     in_schema.execute("CREATE TABLE events (n int, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED)")
     in_schema.execute("CREATE INDEX ON events (xact); SELECT feed_enable('events'); INSERT INTO events VALUES (1)")

@@ -56,7 +56,7 @@ def writer(cluster: Cluster, old: Connection) -> Iterator[Connection]:
 
 
 def outputs(prepare: Tail, *arguments: str, code: int = 0) -> tuple[list[str], list[str]]:
-    """The lines that a run writes to stdout and to stderr."""
+    """Return the lines that a run writes to stdout and to stderr."""
     done = preloaded.run(["prepare", *arguments], prepare.folder, prepare.environment, PATIENCE)
     assert done.returncode == code and b"Traceback" not in done.stderr, done.stderr
     return done.stdout.decode().splitlines(), done.stderr.decode().splitlines()
@@ -66,7 +66,7 @@ SAID = ("NOTICE", "WARNING", "DETAIL", "HINT", "table public.old in database tai
 
 
 def run(prepare: Tail, *arguments: str) -> list[str]:
-    """The statements that a run reports, without the introduction."""
+    """Return the statements that a run reports, without the introduction."""
     _, messages = outputs(prepare, "old", *arguments)
     statements = [line for line in messages if not line.startswith(SAID)]
     assert not statements or messages.index(SAID[-1]) < messages.index(statements[0])
@@ -90,7 +90,7 @@ def test_writers_do_not_wait_behind_prepare(
 ) -> None:
     with prepare.started("old", "--lock-timeout", "200ms", "--tries", "1000") as running:
         wait_for(lambda: value(old, WAITS) is True)
-        old.execute("SET lock_timeout = '2min'")  # prevents waiting for the writer forever
+        old.execute("SET lock_timeout = '2min'")  # limits the wait for the writer
         old.execute("INSERT INTO old VALUES (11, 11)")
         assert running.poll() is None
         writer.execute("COMMIT")
@@ -129,7 +129,7 @@ def test_an_interrupted_build_is_started_again(prepare: Tail, old: Connection, n
     wait_for(lambda: value(old, BUILDS) is False)
     if value(old, INVALID) is True:
         assert [line.split()[0] for line in run(prepare)] == ["DROP", "CREATE", "ANALYZE", "SELECT"]
-    else:  # the server has completed the index before it noticed that the client is gone
+    else:  # the server completed the index before it noticed that the client was gone
         assert number == signal.SIGKILL
         run(prepare)
     assert value(old, READABLE) == 1
@@ -255,7 +255,7 @@ def test_tables_of_every_shape_deliver_each_row_once(prepare: Tail, fresh: Conne
     pieces = 0
     while fresh.execute("INSERT INTO copy SELECT * FROM feed_read('f', null::old, 30)").rowcount:
         pieces += 1
-    assert pieces >= (2 if shape == "no key" else 5)  # without a key, the rows of a transaction are one piece
+    assert pieces >= (2 if shape == "no key" else 5)  # without a key, the rows of a transaction are a single piece
     both = "SELECT count(*) FROM (SELECT * FROM {} EXCEPT ALL SELECT * FROM {}) AS missing"
     assert [value(fresh, both.format(*names)) for names in (("old", "copy"), ("copy", "old"))] == [0, 0]
 
@@ -266,7 +266,7 @@ PARTS = (
     "CREATE TABLE old_2 PARTITION OF old FOR VALUES FROM (10) TO (20)",
     "INSERT INTO old SELECT g, g FROM generate_series(1, 15) g",
 )  # fmt: skip
-# Statements of the owner between two statements of inorder prepare.
+# Statements that the owner runs between two statements of inorder prepare.
 MEANWHILE = (
     "CREATE TABLE old_3 PARTITION OF old FOR VALUES FROM (20) TO (30)",
     "CREATE TABLE old_3 PARTITION OF old FOR VALUES FROM (20) TO (30) PARTITION BY RANGE (k); "
@@ -280,8 +280,8 @@ MEANWHILE = (
 def test_partitions_may_be_added_and_removed_between_two_statements(
     prepare: Tail, fresh: Connection, change: str
 ) -> None:
-    # The table has its index after two statements, and a partition has an index after three statements. After four
-    # statements one index is attached. After six statements all indexes are attached.
+    # After two statements the table has its index, and after three a partition has one. After four statements one index
+    # is attached, and after six all are.
     for done in (2, 3, 4, 6) if LONG_RUN else (3, 6):
         run_all(fresh, "DROP TABLE IF EXISTS old, old_1, old_2, old_3", *PARTS)
         steps = [str(step) for (step,) in fresh.execute("SELECT feed_prepare('old')")]
@@ -311,11 +311,11 @@ def test_an_index_that_another_session_builds_is_not_dropped(
         assert "is not valid, and another session may be building it" in outputs(prepare, "old", code=1)[1][0]
         writer.execute("COMMIT")
         assert running.stderr and running.wait(PATIENCE) == 0
-        assert running.stderr.read().decode().splitlines().count(str(step)) == 1  # the build was not begun again
+        assert running.stderr.read().decode().splitlines().count(str(step)) == 1  # the build was not restarted
 
 
-# Bodies of trigger functions that copy rows into a table "archive" of (text, int, int). True: the function fails after
-# the column has been added.
+# Bodies of trigger functions that copy rows into a table "archive" of (text, int, int). True: the function fails once
+# the column was added.
 COPYING = {
     "INSERT INTO archive SELECT 'I', NEW.*;": True,
     "INSERT INTO public.archive VALUES ('I', (new).*);": True,
@@ -353,7 +353,7 @@ def test_bad_input_is_refused_with_its_reason(prepare: Tail, old: Connection) ->
 
 
 def test_changes_are_logged_and_a_copy_begins_without_a_gap(cluster: Cluster, prepare: Tail, old: Connection) -> None:
-    """Rows that are written while inorder prepare waits are in the first batch, and later rows in later batches."""
+    """The first batch contains rows written while inorder prepare waits, and later batches contain later rows."""
     with connect(f"{cluster.dsn} dbname={old.info.dbname}") as writer:
         writer.execute("BEGIN; UPDATE old SET n = 0 WHERE k = 1")
         with prepare.started("old", "--changes", "--feed", "copy", "--tries", "1000") as running:
@@ -449,7 +449,7 @@ def test_refusals_of_the_last_statement_are_reported_before_the_first_is_run(pre
 
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_an_index_name_that_is_in_use_is_reported_first(prepare: Tail, old: Connection, partitioned: bool) -> None:
-    """The error comes before the first statement."""
+    """The error is raised before the first statement is run."""
     if partitioned:
         run_all(old, "DROP TABLE old", "CREATE TABLE old (id int PRIMARY KEY) PARTITION BY RANGE (id)",
             "CREATE TABLE low PARTITION OF old FOR VALUES FROM (0) TO (100)")  # fmt: skip
@@ -479,7 +479,10 @@ def test_objects_that_depend_on_the_number_of_columns_are_mentioned(prepare: Tai
 
 
 def test_the_role_that_must_log_changes_is_named(prepare: Tail, old: Connection) -> None:
-    """A superuser may do everything, but does not own the table. The command in the HINT, for the owner, works."""
+    """A superuser may do everything, but does not own the table.
+
+    The command that the HINT suggests to the owner works.
+    """
     with roles(old, "prepare_app"):
         run_all(old, "ALTER ROLE prepare_app LOGIN", "ALTER TABLE old OWNER TO prepare_app")
         run_all(old, "GRANT CREATE ON SCHEMA public TO prepare_app")
@@ -518,7 +521,7 @@ def test_the_hints_name_the_method_that_fits(prepare: Tail, old: Connection) -> 
 
 
 def test_a_table_swapped_between_two_statements_is_refused(cluster: Cluster, old: Connection) -> None:
-    """The statements refer to the table by its name, which now belongs to another table."""
+    """The statements refer to the table by name, which now belongs to a different table."""
     run_all(old, "CREATE TABLE shadow (k int PRIMARY KEY, n int, xact bigint NOT NULL DEFAULT xact_id())")
 
     def say(text: str) -> None:
@@ -533,9 +536,9 @@ def test_a_table_swapped_between_two_statements_is_refused(cluster: Cluster, old
 
 @pytest.fixture
 def pooled_prepare(prepare: Tail, cluster: Cluster, shared_folder: Path) -> Iterator[Tail]:
-    """The tool behind a pooler that drops the options of a client.
+    """Yield the tool behind a pooler that drops the client's options.
 
-    The server's sessions have the search_path of the role.
+    The server sessions have the search_path of the role.
     """
     more = "ignore_startup_parameters = extra_float_digits, options\n"
     with pooler.pooled(cluster, shared_folder, more=more) as port:
@@ -544,7 +547,7 @@ def pooled_prepare(prepare: Tail, cluster: Cluster, shared_folder: Path) -> Iter
 
 
 def test_a_search_path_that_differs_from_pgoptions_is_refused(pooled_prepare: Tail, old: Connection) -> None:
-    """The session has a search_path other than the one in PGOPTIONS, under which the name resolves to another table."""
+    """The session's search_path differs from that in PGOPTIONS, which resolves the name to a different table."""
     run_all(old, "CREATE SCHEMA tenant", "CREATE TABLE tenant.old (k int PRIMARY KEY)")
     pooled_prepare.environment["PGOPTIONS"] = "-c search_path=tenant,public"
     for command, *arguments in (("prepare", "old"), ("tail", "old", "--position", "p"), ("count", "show", "old")):

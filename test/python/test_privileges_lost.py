@@ -1,4 +1,4 @@
-"""Privileges that are revoked while a call waits for a lock: the call then reads nothing, and changes nothing."""
+"""Privileges revoked while a call waits for a lock: the call then reads nothing and changes nothing."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,10 @@ LOSSES = {
 
 @pytest.fixture
 def reader(fresh: Connection, other: Connection) -> Iterator[Connection]:
-    """A session of a role that may read only as a member of another role. The owner's session is ``fresh``."""
+    """Yield a session of a role that may read only as a member of another role.
+
+    The owner's session is ``fresh``.
+    """
     with roles(fresh, "lost_reader", "lost_team"):
         run(fresh, "CREATE SCHEMA s", "GRANT lost_team TO lost_reader", "GRANT USAGE ON SCHEMA s TO lost_team")
         run(other, "SET ROLE lost_reader", "SET lock_timeout = '1min'")
@@ -35,7 +38,7 @@ def reader(fresh: Connection, other: Connection) -> Iterator[Connection]:
 def outcomes(
     owner: Connection, reader: Connection, calls: dict[str, str], lock: str, loss: tuple[str, str]
 ) -> dict[str, str]:
-    """The SQLSTATE of each call.
+    """Return the SQLSTATE of each call.
 
     While the call waits for a lock, another session revokes the privilege and inserts rows.
     """
@@ -67,7 +70,7 @@ def test_a_reader_that_waited_for_a_table_still_needs_select(
 
 
 def test_a_reader_that_waited_for_a_partition_still_needs_select(fresh: Connection, reader: Connection) -> None:
-    """The calls fail even if the role still has a privilege on the partition itself."""
+    """The calls fail even if the role still has privileges on the partition itself."""
     prepare(fresh, reader, "partitions")
     run(fresh, "GRANT SELECT ON s.t_1 TO lost_team")
     sqlstates = outcomes(fresh, reader, OF_READERS, "LOCK TABLE s.t_1", LOSSES["SELECT"])
@@ -98,7 +101,8 @@ def test_a_call_that_waited_for_a_table_still_needs_its_ownership(
         assert waiting.result() == DENIED
 
 
-# Calls for a feed that another session is moving: each call waits for that session, then checks the privileges again.
+# Calls for a feed that another session is moving. Each call waits for that session and then checks the privileges
+# again.
 OF_FEEDS = {
     "feed_apply": "SELECT feed_apply('m', 'SELECT FROM batch', owner => 'lost_team')",
     "feed_read": "SELECT count(*) FROM feed_read('m', null::s.t, owner => 'lost_team')",
@@ -127,7 +131,7 @@ def test_a_call_that_waited_for_a_feed_still_needs_its_grant(fresh: Connection, 
 
 
 # Calls for a feed of the other session's role. The feed is granted to the team that owns the table, and the caller is a
-# member of the team. Each call waits for the row of the batch; calls in COUNTS wait for the row of the count.
+# member of the team. Each call waits for the row of the batch, and calls in COUNTS wait for the row of the count.
 TOKEN = "(SELECT token FROM kept)"
 OF_MOVERS = {
     "feed_finish_batch": f"SELECT feed_finish_batch('m', 1, {TOKEN}, 'postgres')",
@@ -150,7 +154,7 @@ def test_a_call_that_waited_for_a_batch_still_needs_the_grant_of_its_feed(
         "GRANT CREATE ON SCHEMA s TO lost_team", "ALTER TABLE s.t OWNER TO lost_team",
         "INSERT INTO s.t (a, b) VALUES (1, 1)")  # fmt: skip
     run(reader, "CREATE TEMP TABLE kept AS SELECT token FROM feed_take_batch('m', 'w', owner => 'postgres')")
-    if name == "feed_enable":  # another key gives another guard, which the batches remember
+    if name == "feed_enable":  # a different key changes the guard, which the batches remember
         run(reader, "ALTER TABLE s.t DROP CONSTRAINT t_pkey, ADD PRIMARY KEY (a, b)")
     run(fresh, "BEGIN", FOR_ROWS, LOSSES["membership"][0])
     with blocked(state, reader, OF_MOVERS[name]) as waiting:
@@ -184,7 +188,7 @@ def test_a_role_that_lost_a_table_after_its_snapshot_is_refused(
     run(reader, "ROLLBACK")
 
 
-# Functions that wait for no lock of a table, a feed or a count, each with the reason.
+# Functions that do not wait for a lock on a table, a feed or a count, with the reason.
 WITHOUT_A_WAIT = {
     "feed_prepare": "of the catalog, for any role", "feed_holders": "of the catalog and the locks, for any role",
     "changes_prepare": "of the catalog, for the owner",

@@ -1,4 +1,4 @@
-"""Reports warn about outliers: the warning must be rare if there are no outliers."""
+"""Reports warn about outliers, but rarely if there are none."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def result_of(values: dict[str, list[float]], metric: str = "tps") -> Result:
 
 
 def test_an_outlier_is_reported_with_its_round() -> None:
-    """The warning is also in the data of the report."""
+    """The data of the report also contain the warning."""
     slow = [100.0, 101.0, 99.0, 100.5, 50.0, 99.5]
     result = result_of({"bigint": slow, "v7": [100.0, 98.0, 103.0, 99.0, 101.0, 97.0]})
     assert [(run.kind, run.round) for run in outliers(result)] == [("bigint", 5)]
@@ -44,7 +44,7 @@ def test_too_few_rounds_show_no_difference() -> None:
 @pytest.mark.parametrize("rounds", [5, 6, 9, 15])
 @pytest.mark.parametrize("deviation", [0.02, 0.3])
 def test_false_alarms_are_rare(rounds: int, deviation: float) -> None:
-    """If three kinds of key do not differ, at most 5 % of reports about them have a warning."""
+    """If three kinds of key do not differ, at most 5 % of the reports about them contain a warning."""
     generator, trials = np.random.default_rng(rounds), 400
     alarms = sum(
         bool(outliers(result_of({kind: list(1000 * generator.lognormal(0, deviation, rounds)) for kind in KINDS})))

@@ -1,4 +1,4 @@
-"""The recipes of docs/recipes.md, each compared with the usual way, which loses rows that the recipe does not lose."""
+"""Each recipe of docs/recipes.md is compared with the usual method, and delivers rows that the usual method loses."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -97,7 +97,7 @@ def test_the_incremental_model_has_late_rows(shop: Connection, other: Connection
             run(shop, "model: run")
 
     with other.transaction():
-        # These are the values that now() would have: the first transaction began at ten, the other at noon.
+        # These are the values that now() would have: the first transaction began at ten, and the other at noon.
         insert(other, f"{DAY} 10:00", 1)
         insert(shop, f"{DAY} 12:00", 2)
         models()

@@ -1,4 +1,4 @@
-"""The report of each recorded result still has the tables that were recorded with the result."""
+"""The report of each recorded result still has the tables that were recorded with it."""
 
 import builtins
 import gzip
@@ -20,9 +20,9 @@ def read(path: Path) -> Any:
 
 
 def sum_of_whole(values: Iterable[float], start: float = 0) -> float:
-    """A sum() for whole numbers only.
+    """Return the sum of whole numbers, and fail if there are fractions.
 
-    From Python 3.12 on, sum() rounds fractions differently; math.fsum() does not depend on the version.
+    Since Python 3.12, sum() rounds fractions differently. math.fsum() does not depend on the version.
     """
     numbers = list(values)
     assert all(float(number).is_integer() for number in numbers), (

@@ -1,6 +1,6 @@
 """The reference agrees with the catalog.
 
-The man page, the page of commands and the completion repeat the help of the commands.
+The man page, the page of commands and the shell completion repeat the help of the commands.
 """
 
 import os
@@ -42,9 +42,9 @@ def test_every_object_is_created_in_a_schema_of_the_extension(fresh: Connection)
 
 @pytest.mark.server
 def test_every_object_that_users_see_has_a_comment(fresh: Connection) -> None:
-    """An internal function or type needs no comment of its own."""
+    """Internal functions and types need no comment."""
     unseen = "schema <> 'public' AND classid IN ('pg_proc'::regclass, 'pg_type'::regclass)"
-    # From PostgreSQL 17 on, types of arrays and rows are members of the extension, too.
+    # Since PostgreSQL 17, array and row types are also members of the extension.
     implied = "EXISTS (SELECT FROM pg_depend AS i WHERE (i.classid, i.objid, i.deptype) = (d.classid, d.objid, 'i'))"
     without = "classid <> 'pg_opfamily'::regclass AND obj_description(objid, classid::regclass::name) IS NULL"
     assert fresh.execute(f"{OBJECTS} ({unseen}) IS NOT TRUE AND NOT {implied} AND {without}".encode()).fetchall() == []
@@ -92,7 +92,7 @@ def test_a_stale_signature_is_replaced(fresh: Connection) -> None:
 
 
 def test_the_reference_has_ranges_and_errors() -> None:
-    """The page gives ranges for functions that generate or bound keys, and errors for functions of a table or feed."""
+    """The page lists ranges for functions that generate or bound keys, and errors for functions on a table or feed."""
     for heading, body in reference.sections(reference.FILE.read_text()):
         if re.search(r"(nextval|floor|ceiling|xact_id|_time)`$", heading):
             assert re.search("Ranges?:|281474976710655|RFC 9562", body), heading
@@ -117,7 +117,7 @@ def test_the_page_has_every_command_and_option() -> None:
 
 
 def test_the_help_of_an_option_says_which_value_it_takes() -> None:
-    """A metavariable is not one of click's defaults, and no argument is listed among the options."""
+    """No option has one of click's default metavariables, and no argument is listed among the options."""
     helps = {context.command_path: command.get_help(context) for command, context in command_pages.every_command()}
     assert [
         path for path, text in helps.items() if re.search(r"INTEGER|RANGE|TEXT\b|^  \[?[A-Z]+\]?$", text, re.M)

@@ -1,7 +1,7 @@
-"""A table that the guard or a read would refuse is refused before it gets a guard, a column or a feed.
+"""A table that the guard or a read would reject is rejected before it gets a guard, a column or a feed.
 
-Each change is tried twice. Before the table is enabled, feed_enable() must refuse the changed table; afterwards,
-writers or readers are refused. LATER lists the refusals that no change here causes, with the reason.
+Each change is tried twice. Before the table is enabled, feed_enable() must reject the changed table. Afterwards,
+writers or readers are rejected. LATER lists the errors that no change here causes, with the reason.
 """
 
 import re
@@ -45,7 +45,7 @@ TABLES = {
 }
 KEEP = "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$"
 TRIGGER = 'CREATE TRIGGER "{}" BEFORE {} ON {} FOR EACH ROW EXECUTE FUNCTION keep()'
-# Names of triggers that sort before, between and after the triggers of the guard. Letters outside ASCII sort last.
+# Trigger names that sort before, between and after the triggers of the guard. Non-ASCII letters sort last.
 NAMES = ("touch", "ZZZ", "zz_inorder", "zz_inorder_touch", "zzz", "обновить", "更新")[:: 1 if LONG_RUN else 6]
 PLACES = ("key", "generated", "parts", "part", "made_part")
 ROOTS = {"part": "parts", "made_part": "made"}
@@ -83,7 +83,7 @@ CHANGES = {
     "no number": ("number", ["INSERT INTO number (xact) VALUES (NULL)"], "has rows without a transaction number"),
 }  # fmt: skip
 
-# Changes that feed_prepare() does not refuse, because it creates these indexes.
+# Changes that feed_prepare() accepts, because it creates these indexes.
 MADE = ("no index", "no index of a partition")
 
 # Warnings about a table that is not enabled: the table, the change, and the message.
@@ -127,7 +127,7 @@ QUIET = {
     ),
 }  # fmt: skip
 
-# Refusals that cannot come in advance, because they depend on later statements or on arguments.
+# Errors that cannot be raised in advance, because they depend on later statements or on arguments.
 LATER = {
     "{name} is made or changed by hand": (
         'trigger "…" has no base among its arguments', 'trigger "…" names no column', 'trigger "…" is not FOR EACH ROW',
@@ -191,7 +191,7 @@ def undone(connection: Connection) -> Iterator[None]:
 
 
 def error_of(connection: Connection, *statements: str) -> Diagnostic | None:
-    """The first error of these statements, which are rolled back."""
+    """Return the first error of these statements, and roll them back."""
     run(connection, "SAVEPOINT s")
     try:
         run(connection, *statements)
@@ -203,7 +203,10 @@ def error_of(connection: Connection, *statements: str) -> Diagnostic | None:
 
 
 def refused_first(connection: Connection, table: str, changes: list[str]) -> dict[str, Diagnostic]:
-    """The errors of calls on a changed table. Each error comes before its call has an effect."""
+    """Return the errors of calls on a changed table.
+
+    Each error is raised before the call has an effect.
+    """
     calls = {
         "enable": f"SELECT feed_enable('{table}')", "create": f"SELECT feed_create('f', '{table}')",
         "count": f"SELECT exact_count_start('{table}')",
@@ -216,7 +219,7 @@ def refused_first(connection: Connection, table: str, changes: list[str]) -> dic
 
 
 def refused_later(connection: Connection, table: str, changes: list[str]) -> bool:
-    """True if a role cannot write or read an enabled table after the same change."""
+    """Return True if rows cannot be written into or read from an enabled table after the same change."""
     with undone(connection):
         run(connection, f"SELECT feed_create('f', '{table}')")
         if error_of(connection, *changes) is not None:
@@ -232,9 +235,9 @@ def refused_later(connection: Connection, table: str, changes: list[str]) -> boo
 
 
 def test_a_trigger_that_fires_after_the_guard_is_refused_first(owner: Connection) -> None:
-    """A trigger that fires after the guard is refused; so is each trigger on UPDATE of a generated number.
+    """A trigger that fires after the guard is rejected. So is a trigger on UPDATE of a generated number.
 
-    The HINT gives the remedy.
+    The HINT suggests a remedy.
     """
     different, refused = [], set()
     for place in PLACES:
@@ -255,7 +258,7 @@ def test_a_trigger_that_fires_after_the_guard_is_refused_first(owner: Connection
 
 
 def check_remedy(connection: Connection, table: str, changes: list[str], error: Diagnostic) -> None:
-    """After the command in the HINT has been run, the table can be enabled, written and read."""
+    """Check that the table can be enabled, written and read after the command in the HINT was run."""
     remedy = re.search(r"ALTER TRIGGER .* RENAME TO .*(?=\.$)", error.message_hint or "")
     if remedy is None:
         assert "Drop the trigger" in (error.message_hint or "")
@@ -265,7 +268,7 @@ def check_remedy(connection: Connection, table: str, changes: list[str], error: 
 
 
 def test_a_disabled_trigger_is_refused_only_for_generated_numbers(owner: Connection) -> None:
-    """A disabled trigger does not fire, but still makes the server compute generated columns again."""
+    """A disabled trigger does not fire, but still makes the server recompute generated columns."""
     for table in ("key", "number", "generated"):
         changes = [TRIGGER.format("zzz", "UPDATE", table), f"ALTER TABLE {table} DISABLE TRIGGER zzz"]
         assert (
@@ -287,7 +290,7 @@ def test_changes_that_writers_or_readers_would_refuse_are_refused_first(owner: C
 
 
 def warnings(connection: Connection, statement: str) -> list[str]:
-    """The messages of the warnings about writers. These warnings have the SQLSTATE of the guard."""
+    """Return the messages of warnings about writers, which have the SQLSTATE of the guard's errors."""
     messages_seen: list[str] = []
 
     def notice(diagnostic: Diagnostic) -> None:
@@ -304,7 +307,10 @@ def warnings(connection: Connection, statement: str) -> list[str]:
 
 
 def warned(connection: Connection, table: str, changes: list[str]) -> list[list[str]]:
-    """The warnings of each call. Writes are committed, because the statistics count only committed writes."""
+    """Return the warnings of each call.
+
+    Writes are committed, because the statistics count only committed writes.
+    """
     column = "id" if table in ("key", "parts") else "xact"
     if changes[0].startswith(("DELETE", "UPDATE")):
         run(connection, *changes, SUPERUSER, "SELECT pg_stat_force_next_flush()", OWNER)
@@ -318,7 +324,8 @@ def warned(connection: Connection, table: str, changes: list[str]) -> list[list[
             )
         ]  # fmt: skip
         run(connection, f"SELECT feed_enable('{table}')")
-        assert warnings(connection, f"SELECT feed_enable('{table}')") == []  # the first call has given the warning
+        # the first call has already raised the warning
+        assert warnings(connection, f"SELECT feed_enable('{table}')") == []
     return by_call
 
 
@@ -334,8 +341,8 @@ def test_harmless_changes_cause_no_warning(owner: Connection, change: str) -> No
     assert warned(owner, *QUIET[change]) == [[], [], []]
 
 
-# Columns that cannot order or divide a feed: changes of the table "key", and arguments of feed_create(). The key is a
-# part of the message.
+# Columns that cannot order or divide a feed: changes to the table "key", and arguments of feed_create(). The dictionary
+# key is a part of the message.
 ORDERED, DIVIDED = "order_column => '{}'", "partition_by => '{}', shares => 2"
 FILLED = "ALTER TABLE key ADD c {} NOT NULL{}"
 DRAWN = ("CREATE SEQUENCE drawn {}", "ALTER TABLE key ADD c bigint NOT NULL DEFAULT nextval('drawn')",
@@ -359,7 +366,8 @@ COLUMNS = {
     ),
     "may return values out of order, descending": ([DRAWN[0].format("INCREMENT -1"), *DRAWN[1:]], ORDERED.format("c")),
 }  # fmt: skip
-# Columns of two other tables: one is the transaction number itself; for the other, each partition has its own sequence.
+# Columns of two other tables. One is the transaction number itself, and the other has a separate sequence in each
+# partition.
 OTHER_COLUMNS = {
     "contains transaction numbers, which do not show the order in which rows were written": (
         "number", ["ALTER TABLE number ALTER xact SET NOT NULL"], "xact",
@@ -376,7 +384,7 @@ LATER_OF_COLUMNS = ("column … of table … is not the column by which its feed
 
 @pytest.mark.parametrize("wrong", COLUMNS)
 def test_unsuitable_columns_to_order_or_divide_a_feed_are_refused(owner: Connection, wrong: str) -> None:
-    """feed_create() refuses a column that a read would refuse, whatever the other arguments are."""
+    """feed_create() rejects a column that a read would reject, regardless of the other arguments."""
     changes, arguments = COLUMNS[wrong]
     with undone(owner):
         try:

@@ -14,12 +14,12 @@ from clusters import quick_options
 from conftest import LONG_RUN, ROOT
 from sql_edition import listed
 
-# Tests of code in C that depends on the version (src/compat.h): rights, names, errors of input, the planner's support,
-# walks along an index, and the log of a partitioned table.
+# Tests of C code that depends on the server version (src/compat.h): privileges, names, input errors, planner support,
+# index scans, and the log of a partitioned table.
 OF_VERSIONS = {"install", "xact", "uuid_v1", "time_bounds", "feed", "feed_rights", "changes"}
-# Only script/test --long runs these: they repeat the waits of feed_gap_uuid for other forms of the number.
+# Only script/test --long runs these specs. They repeat the waits of feed_gap_uuid for other forms of the number.
 LONG_SPECS = {"feed_gap_default", "feed_gap_generated"}
-# Set by script/test --all: the servers that are installed on this system.
+# Servers installed on this system, if script/test --all runs the tests.
 SYSTEM = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config")) if "INORDER_TEST_SYSTEM" in os.environ else []
 
 
@@ -52,7 +52,7 @@ def test_the_tests_of_pg_regress_pass_on_a_server_of_the_system(pg_config: Path)
     environment = {name: value for name, value in os.environ.items() if name != "INORDER_TEST_SYSTEM"}
     deselected = []
     if not LONG_RUN:
-        # Waits between sessions are the same in each version, so they are left out.
+        # Waits between sessions are the same in each version, so the specs are left out.
         deselected = ["-k", "not specs"]
         environment["COPT"] = quick_options()
         assert set(listed("REGRESS")) >= OF_VERSIONS

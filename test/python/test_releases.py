@@ -1,4 +1,4 @@
-"""The output of script/release, the permanence of released files, and rules for update scripts."""
+"""The output of script/release, the immutability of released files, and rules for update scripts."""
 
 import hashlib
 import re
@@ -100,7 +100,7 @@ def test_updates_keep_the_rules_of_install_scripts(tree: Path, rule: Callable[[s
 
 
 def test_updates_replace_only_existing_functions(tree: Path) -> None:
-    """For a new function, OR REPLACE could replace a function of another role, which would still own the function."""
+    """CREATE OR REPLACE for a new function could replace a function of another role, which would still own it."""
     for folder in (ROOT, tree):
         for path in (folder / "sql" / "update").glob("inorder--*.sql"):
             before, _, _ = path.stem.removeprefix("inorder--").partition("--")

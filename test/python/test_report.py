@@ -1,4 +1,4 @@
-"""The figures of raw runs, and the page that shows them."""
+"""The figures of raw runs, and the page that displays them."""
 
 import re
 from html.parser import HTMLParser
@@ -81,7 +81,7 @@ class Page(HTMLParser):
             assert self.open.pop() == tag
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element like <br/> is neither opened nor closed."""
+        """Ignore an element like <br/>, which is neither opened nor closed."""
 
 
 def test_the_page_is_whole_and_needs_no_network() -> None:
@@ -91,7 +91,7 @@ def test_the_page_is_whole_and_needs_no_network() -> None:
     assert all(link.startswith(("#", "data:,")) for link in page.fetched)
     assert not re.search(r"url\(|@import|https?://", text)
     assert "prefers-color-scheme: dark" in text and "@media print" in text
-    assert page.count["svg"] == 2 and page.count["table"] == 2  # one svg for a screen, one for a phone
+    assert page.count["svg"] == 2 and page.count["table"] == 2  # one svg for a screen and one for a phone
     assert "2,040 B" in text and "0.25 [0.25–0.25]" in text
     assert "was interrupted" not in text
     assert "&lt;A &amp; B&gt;" in text and "<A & B>" not in text.replace("\\u003cA & B>", "")

@@ -42,7 +42,10 @@ def test_each_measurement_keeps_the_load_of_the_machine() -> None:
 
 
 def a_result(clients: int = 16) -> Result:
-    """Six rounds, each at a different speed. With the lock, TPS is half; forms that keep ids have misplaced rows."""
+    """Return a result of six rounds, each at a different speed.
+
+    The lock halves the TPS, and forms that keep ids have misplaced rows.
+    """
     result = empty_result(WritersExperiment, WritersPlan(clients=(clients,)))
     for number in range(1, 7):
         for form, speed, wrong in ((BASELINE, 1000.0, 7), (LOCK, 500.0, 0), (LOCK_KEPT, 500.0, 200)):
@@ -82,7 +85,7 @@ def test_each_number_of_sessions_is_compared_with_the_same_number() -> None:
 
 
 def test_one_session_writes_into_several_numbers_of_tables() -> None:
-    """A log that a trigger distributes over many tables is measured with one session and several numbers of tables."""
+    """A log that a trigger distributes over tables is measured with one session, for several numbers of tables."""
     plan = WritersPlan(forms=(BASELINE, PARTITION_TRIGGER), tables=(512, 2), rounds=1)
     result, bench = run_on_paper(OnPaper, plan)
     loads = Counter((form, clients, tables) for form, clients, _rows, _seed, tables in bench.asked)

@@ -1,4 +1,4 @@
-"""The result file: writing and reading it, atomic replacement, and invalid files."""
+"""The result file: writing and reading, atomic replacement, and invalid files."""
 
 import gzip
 import json
@@ -178,7 +178,7 @@ def test_data_that_only_the_page_shows_are_checked_too(tmp_path: Path, field: st
 
 
 def test_names_are_not_interpreted_as_markup(tmp_path: Path) -> None:
-    """The library for the terminal would treat [/y] in a name as the end of a style."""
+    """The terminal library would treat [/y] in a name as the end of a style."""
     for name in ("a.json", "[red].json"):
         save(replace(result(), experiment="bulk", plan=BulkPlan().as_dict(), created="[/y]"), tmp_path / name)
     done = inorder("lab", "report", "a.json", "[red].json", folder=tmp_path)

@@ -1,4 +1,4 @@
-"""inorder lab resume resumes an interrupted run if that is possible, and refuses it otherwise."""
+"""inorder lab resume resumes an interrupted run if possible, and otherwise reports an error."""
 
 from pathlib import Path
 

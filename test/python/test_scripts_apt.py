@@ -1,4 +1,4 @@
-"""Scripts call apt-get through script/apt, which waits while another apt has the locks."""
+"""Scripts call apt-get through script/apt, which waits while another apt process holds the locks."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ from conftest import ROOT
 from waiting import PATIENCE
 
 APT = ROOT / "script" / "apt"
-# Lines that print a command for people, or ask for a program, and do not call apt-get.
+# Lines that print a command for the user or look for a program, and do not call apt-get.
 SAID = re.compile(r"echo |HINT|command -v|for program in|^ *#")
 
 
@@ -30,7 +30,7 @@ def test_no_script_calls_apt_get_itself() -> None:
 @pytest.mark.skipif(shutil.which("apt-get") is None, reason="this system has no apt-get")
 @pytest.mark.parametrize("lock", ["lists", "archives"])
 def test_apt_waits_for_a_lock_of_another_process(tmp_path: Path, lock: str) -> None:
-    """apt-get uses separate folders. Another process holds a lock for which script/apt waits."""
+    """apt-get uses separate folders. Another process holds a lock, and script/apt waits for it."""
     for name in ("lists", "archives"):
         (tmp_path / name / "partial").mkdir(parents=True)
     (tmp_path / "conf").write_text(

@@ -1,4 +1,4 @@
-"""Settings of the caller: none affects functions of inorder, or data that a session stores for another session."""
+"""The caller's settings do not affect functions of inorder, or data that a session stores for other sessions."""
 
 import json
 import re
@@ -11,8 +11,8 @@ from conftest import LONG_RUN
 
 pytestmark = pytest.mark.server
 
-# Values of settings for compiling functions, for reading and writing text, and for planning queries. The values differ
-# from the defaults as much as possible.
+# Settings for compiling functions, for the input and output of values, and for planning queries. The values differ from
+# the defaults as much as possible.
 ODD = (
     {
         "plpgsql.extra_errors": "'all'", "plpgsql.variable_conflict": "use_variable",
@@ -35,7 +35,7 @@ ODD = (
     },
 )  # fmt: skip
 SETTINGS = ODD if LONG_RUN else (ODD[1] | ODD[0],)
-# The text of these keys depends on settings, and a position stores the text of the last key.
+# The text form of these keys depends on settings, and a position stores the last key as text.
 TABLES = r"""
 CREATE TABLE "odd ""\' name" (at timestamptz, f float8, b bytea, i interval, n int, PRIMARY KEY (at, f, b, i),
     xact bigint NOT NULL DEFAULT xact_id());
@@ -89,7 +89,7 @@ REST = (
     "SELECT feed_seek('o', 'here'), feed_wait('p', '0')", "SELECT feed_passed('streams') IS NOT NULL",
     "SELECT count(*) FROM feed_passed_partitions('parts')", f"SELECT reader_batch_query({TABLE}, {BATCH}) <> ''",
     f"SELECT * FROM feed_prepare({TABLE})", "SELECT feed_peek('none', null::streams)",
-    "SELECT feed_create('c', 'pg_cast')",  # rows of pg_cast are never updated: an update would get another HINT
+    "SELECT feed_create('c', 'pg_cast')",  # rows of pg_cast are never updated, and updates would cause a different HINT
     "INSERT INTO parts (id, day) VALUES ('00000000-0a68-8000-8000-000000000000', '2026-01-03')", "DELETE FROM parts",
     "UPDATE parts SET id = uuid_xact_nextval() WHERE n = 1", "TRUNCATE parts", "SELECT * FROM feed_holders('parts')",
     "CREATE TABLE parts3 PARTITION OF parts FOR VALUES FROM ('2026-03-01') TO ('2026-04-01')",
@@ -100,7 +100,7 @@ REST = (
 )  # fmt: skip
 
 
-# The server also counts writes that were refused, and reports them some time later.
+# The server also counts rejected writes, and reports them some time later.
 BY_STATISTICS = "were deleted or updated"
 
 
@@ -132,7 +132,7 @@ def outcomes(fresh: Connection, settings: dict[str, str]) -> list[tuple[str, obj
         return [*answers, ("notices", [notice for notice in messages if BY_STATISTICS not in str(notice)])]
 
 
-# For each setting: its value while a function runs as the owner of the state, and another value, which the caller sets.
+# For each setting: its value while a function runs as the owner of the state, and a different value set by the caller.
 PINNED = {
     "quote_all_identifiers": ("off", "on"), "standard_conforming_strings": ("on", "off"),
     "transform_null_equals": ("off", "on"), "array_nulls": ("on", "off"), "enable_seqscan": ("off", "on"),
@@ -141,7 +141,7 @@ PINNED = {
 }  # fmt: skip
 
 
-# The calls under test use this function: the replacement shows the settings.
+# The tested calls use this function, and its replacement shows the settings.
 SHOWN = """
 CREATE OR REPLACE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid)
 RETURNS inorder_internal.feed LANGUAGE plpgsql AS $$ BEGIN

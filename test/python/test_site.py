@@ -1,4 +1,4 @@
-"""The docs as a site: each link has a target, each page can be found, and nothing comes from other hosts."""
+"""The docs as a site: each link has a target, each page can be found, and nothing is loaded from other hosts."""
 
 import re
 import shutil
@@ -16,7 +16,10 @@ pytest.importorskip("myst_parser", reason="the site of docs needs the extra `doc
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build all pages. A link or an anchor without target is an error."""
+    """Build all pages, and return their folder.
+
+    A link or an anchor without a target is an error.
+    """
     folder = tmp_path_factory.mktemp("site") / "site"
     assert site_pages.build(folder) == ""
     return folder
@@ -47,7 +50,7 @@ def test_pages_can_be_searched(site: Path) -> None:
 
 
 def test_the_search_shows_excerpts_of_files(site: Path) -> None:
-    """The browser reads the pages from a folder, where it refuses to fetch other files."""
+    """The browser opens the pages from a folder, where it refuses to fetch other files."""
     chromium = shutil.which("chromium") or pytest.skip("needs Chromium")
     html = subprocess.run(
         [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=9000", "--dump-dom",

@@ -53,12 +53,12 @@ def end_early(folder: Path, how: signal.Signals, *options: str | Path) -> int:
 
 @pytest.mark.server
 def test_an_interrupted_test_is_resumed_and_missing_rows_are_found(server: Installation, shared_folder: Path) -> None:
-    """The first piece is interrupted, and the second is killed. Later pieces include commits and reads of both."""
+    """The first piece is interrupted, and the second is killed. Later pieces include the commits and reads of both."""
     assert end_early(shared_folder, signal.SIGINT) == 130
     (folder,) = shared_folder.glob("soak-*")
     assert end_early(shared_folder, signal.SIGKILL, "--resume", folder) == -signal.SIGKILL
     before = {table: len(tokens_in(folder / f"committed.{table}")) for table in TABLES}
-    detaching, *_ = tokens_in(folder / "committed.s_parts")  # as if the server had ended before the commit
+    detaching, *_ = tokens_in(folder / "committed.s_parts")  # as if the server had crashed before the commit
     put(folder / "gone.s_parts", [detaching])
     piece = run_piece(server, folder, SECONDS, SECONDS)
     assert piece["problems"] == [] and len(piece["lines"]) == 9

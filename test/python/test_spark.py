@@ -1,4 +1,4 @@
-"""The source, run in Spark itself: batch reads, streams into Parquet, and files that Spark writes."""
+"""The source in Spark itself: batch reads, streams into Parquet, and files that Spark writes."""
 
 import json
 import os
@@ -111,9 +111,9 @@ def test_a_stream_ends_with_the_available_rows_and_continues_from_its_checkpoint
 
 
 def test_a_batch_that_is_read_again_has_the_same_rows(shop: Shop, fresh: Connection) -> None:
-    """The offsets are those in the progress of the query.
+    """The batch has the same rows regardless of later commits.
 
-    The batch has the same rows, whatever is committed after it.
+    The test takes the offsets from the progress of the query.
     """
     query = shop.to_parquet(shop.stream(max_rows=3))
     insert(fresh, 5, 11)
@@ -122,7 +122,7 @@ def test_a_batch_that_is_read_again_has_the_same_rows(shop: Shop, fresh: Connect
 
 
 def test_the_progress_shows_the_backlog(shop: Shop, fresh: Connection) -> None:
-    """For each server, the progress has a backlog in ended transactions and in rows."""
+    """The progress shows a backlog for each server, in ended transactions and in rows."""
     query = shop.to_parquet(shop.stream(max_rows=4), now=False)
     query.processAllAvailable()
     first, *_, last = query.recentProgress

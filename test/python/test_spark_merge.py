@@ -1,4 +1,4 @@
-"""The recipe of docs/spark.md by which Spark merges changes into a Delta table: the copy equals the table."""
+"""The recipe of docs/spark.md with which Spark merges changes into a Delta table: the copy equals the table."""
 
 import json
 import subprocess
@@ -33,7 +33,10 @@ STEPS = (
 
 @pytest.fixture
 def merged(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator["Merged"]:
-    """The recipe of the docs. A parameter replaces the type of the key."""
+    """Yield a Spark session that runs the recipe of the docs.
+
+    A test parameter replaces the type of the key.
+    """
     recipe = tmp_path / "recipe.py"
     written = SECTION.partition("```python\n")[2].partition("```")[0]
     recipe.write_text(written.replace("id int", f"id {getattr(request, 'param', 'int')}"))
@@ -48,7 +51,7 @@ def merged(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator["Merged"]
 
 
 class Merged:
-    """A Spark session in a separate process, which runs the recipe."""
+    """A Spark session that runs the recipe in a separate process."""
 
     def __init__(self, folder: Path, process: subprocess.Popen[str]) -> None:
         self.folder, self.process = folder, process
@@ -69,7 +72,7 @@ class Merged:
         return answer
 
     def forget_last_batch(self) -> None:
-        """Undo the commit of the last batch, as if Spark had been killed after the merge: the batch is repeated."""
+        """Undo the commit of the last batch so that it is repeated, as if Spark had been killed after the merge."""
         commits = [path for path in (self.folder / "lake.checkpoint/commits").glob("[0-9]*")]
         last = max(commits, key=lambda path: int(path.name))
         last.unlink()
@@ -81,15 +84,15 @@ def test_the_copy_in_delta_equals_the_table(tail: Tail, fresh: Connection, merge
     for step in STEPS:
         for statement in step:
             run(fresh, statement)
-            tail(*COMMAND)  # makes one file
+            tail(*COMMAND)  # each run writes one file
         table_rows = [list(row) for row in fresh.execute("SELECT id, name FROM customers ORDER BY id").fetchall()]
         assert merged.copy() == table_rows
         merged.forget_last_batch()
         assert merged.copy() == table_rows
 
 
-# Keys that are equal in PostgreSQL and written differently. In Spark the first two are strings and therefore different;
-# the other two are equal numbers.
+# Keys that are equal in PostgreSQL but written differently. In Spark the first two are strings, and therefore
+# different. The other two are equal numbers.
 EQUAL = (("numeric", "string", "1.0", "1.00"), ("float8", "double", "0", "-0"))
 
 

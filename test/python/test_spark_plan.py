@@ -60,7 +60,7 @@ def test_a_wrong_option_is_named(options: dict[str, str], message: str) -> None:
     ],
 )  # fmt: skip
 def test_a_password_is_neither_accepted_as_an_option_nor_shown(dsn: str) -> None:
-    """Spark shows options. An error about a connection string must not show the string."""
+    """Spark displays options. An error about a connection string must not show the string."""
     with pytest.raises(InputError) as error:
         parsed({"dsn": dsn, "table": "t"})
     assert "hunter2" not in str(error.value)
@@ -147,7 +147,7 @@ def test_batches_follow_each_other_and_an_idle_source_has_no_batch(shop: Shop) -
 
 @pytest.mark.server
 def test_a_batch_that_is_read_later_in_parts_has_the_same_rows(shop: Shop) -> None:
-    """The batch between two offsets has the same rows, whatever is committed after it."""
+    """The batch between two offsets has the same rows regardless of later commits."""
     plan = shop.plan(parts="3")
     start = plan.start()
     end = plan.next(start, None)

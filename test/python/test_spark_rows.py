@@ -1,4 +1,4 @@
-"""Rows that an executor of Spark reads as Arrow batches: each type, and values that Spark cannot represent."""
+"""Rows that a Spark executor reads as Arrow batches: each type, and values that Spark cannot represent."""
 
 import datetime
 from collections.abc import Iterator
@@ -124,7 +124,7 @@ def test_every_type_has_a_type_in_spark(cluster: Cluster, fresh: Connection) -> 
 def test_a_value_that_spark_cannot_represent_is_an_error_that_names_the_column(
     cluster: Cluster, fresh: Connection, kind: str, value: str, message: str
 ) -> None:
-    """A substitute would be worse than an error. A value that Spark does not have can be read as text."""
+    """An error is better than a substitute value. A value without an equivalent in Spark can be read as text."""
     fresh.execute(f"ALTER TABLE events ADD odd {kind}".encode())
     fresh.execute(f"INSERT INTO events (n, odd) VALUES (1, {value})".encode())
     with pytest.raises(InputError) as error:
@@ -151,7 +151,7 @@ def test_a_connection_that_is_lost_while_rows_come_is_an_error_of_this_source(
 
 
 def test_rows_that_spark_has_received_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark already has the first rows. Therefore a later error must end the task, and must not repeat the read."""
+    """Spark already has the first rows, so a later error ends the task instead of repeating the read."""
 
     def batches(*_: object) -> Iterator[str]:
         yield "rows"
@@ -166,7 +166,7 @@ def test_rows_that_spark_has_received_are_not_read_again(monkeypatch: pytest.Mon
 
 
 def test_a_cast_created_by_a_user_is_not_run(cluster: Cluster, fresh: Connection) -> None:
-    """The owner of a type can create a cast from it, whose function would run as the reader."""
+    """The owner of a type can create a cast from it, and its function would run as the reader."""
     fresh.execute("CREATE TYPE mood AS ENUM ('fine')")
     fresh.execute("CREATE FUNCTION shout(mood) RETURNS text LANGUAGE sql AS $$SELECT 'FINE'$$")
     fresh.execute("CREATE CAST (mood AS text) WITH FUNCTION shout(mood)")

@@ -1,4 +1,4 @@
-"""The tests of the C extension, run on the SQL edition, and the edition's sources."""
+"""The C extension's tests are run on the SQL edition, and its sources are checked."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,7 @@ from sql_edition import (
     script,
 )
 
-# Functions that execute SQL text other than a query over a user's table, each with a description of the text.
+# Functions that execute other SQL strings than a query on a user's table, with a description of each string.
 OTHER_TEXTS = {
     "force_commit": "a cursor over a setting, and CLOSE",
     "make_durable": "a function of the server that older ones do not have",
@@ -90,7 +90,7 @@ def test_functions_that_read_tables_of_users_execute_no_code_of_users() -> None:
 
 
 def test_jit_is_off_wherever_sequential_scans_are_off() -> None:
-    """Before PostgreSQL 18, enable_seqscan = off gives a sequential scan a cost of 10^10, far above jit_above_cost."""
+    """Before PostgreSQL 18, enable_seqscan = off adds a cost of 10^10 to sequential scans, far above jit_above_cost."""
     clauses = [line for line in script().splitlines() if "SET enable_seqscan = off" in line]
     assert len(clauses) > 20
     assert [clause for clause in clauses if "SET jit = off" not in clause] == []

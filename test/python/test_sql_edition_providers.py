@@ -1,9 +1,9 @@
 """The SQL edition on hosted servers, which revoke default privileges.
 
-test/providers.csv has the privileges that providers are known to revoke, each with its source. The tests
-revoke all of these privileges in their database, and all other privileges in pg_catalog that can be revoked and are not
-in the edition's own list of required privileges. So they show that the list is complete. They also show that the script
-of the edition refuses a server on which one of the required privileges is missing.
+test/providers.csv lists the privileges that providers are known to revoke, with their sources. The tests revoke all of
+these privileges in their database. They also revoke every other privilege in pg_catalog that can be revoked and is not
+in the edition's own list of required privileges. This shows that the list is complete. The tests also show that the
+script of the edition fails if a required privilege is missing.
 """
 
 from collections.abc import Iterator

@@ -18,14 +18,14 @@ from world.sql import rows, run
 
 pytestmark = pytest.mark.server
 
-# Built-in functions. A function without a search_path of its own could call other functions with these names.
+# Built-in functions. A function without its own search_path could call user-defined functions with these names.
 SHADOWED = (
     "left", "right", "lpad", "to_hex", "octet_length", "substr", "substring", "current_setting", "set_config",
     "gen_random_uuid", "sha512", "encode", "set_bit", "pg_current_xact_id", "xid8send", "uuid_send", "int8send",
     "get_byte", "starts_with",
 )  # fmt: skip
 STATE = ("feed_table", "feed", "feed_state", "worker_batch", "share_worker", "counted_table", "count_part")
-# The owner of tables and the reader are admitted. The writer is admitted only to write.
+# The table owner and the reader are admitted. The writer is admitted only to write.
 ROLES = ("plain_installer", "plain_owner", "plain_reader", "plain_writer", "plain_stranger")
 
 
@@ -102,7 +102,7 @@ GRANTED = """
 SELECT DISTINCT a.grantee::regrole::text, o.kind, a.privilege_type FROM inorder_internal.own_objects() AS o
 CROSS JOIN LATERAL aclexplode(o.acl) AS a WHERE a.grantee <> o.owner ORDER BY 1, 2, 3
 """
-# The same privileges, by a query of the catalog alone: on schemas, relations and their columns, functions and types.
+# The same privileges from a query on the catalog alone: on schemas, relations and their columns, functions and types.
 GIVEN_AWAY = """
 SELECT DISTINCT o.kind, a.grantee::regrole::text, a.privilege_type FROM (
     SELECT 'schema' AS kind, n.oid, n.nspowner, n.nspacl FROM pg_namespace AS n
@@ -123,7 +123,7 @@ OF_WRITERS = [("FUNCTION", "EXECUTE"), ("SCHEMA", "USAGE"), ("TABLE", "SELECT")]
 
 
 def test_a_role_that_is_not_admitted_has_no_privilege(edition: Connection) -> None:
-    """The default privileges have no effect."""
+    """Default privileges have no effect on objects of inorder."""
     run(edition, "RESET ROLE")
     expected = [(role, kind, privilege) for role, rights in
                 (("plain_owner", OF_USERS), ("plain_reader", OF_USERS), ("plain_writer", OF_WRITERS))
@@ -137,7 +137,7 @@ def test_a_role_that_is_not_admitted_has_no_privilege(edition: Connection) -> No
     assert rows(edition, GIVEN_AWAY) == []
 
 
-# Statements that are refused to strangers, and to roles that only write.
+# Statements that fail for strangers and for roles that only write.
 REFUSED = (
     "SELECT * FROM inorder.feeds", "TABLE inorder_internal.feed", "SELECT inorder.feed_seek('f', 'now', 'plain_owner')",
     "SELECT inorder.feed_admit('plain_stranger')", "SELECT inorder_internal.set_rights('plain_stranger', true, true)",
@@ -148,8 +148,8 @@ REFUSED = (
     "CREATE FUNCTION inorder.feed_drop(text) RETURNS int LANGUAGE sql AS 'SELECT 1'",
     "CREATE FUNCTION inorder_internal.x() RETURNS int LANGUAGE sql AS 'SELECT 1'",
 )  # fmt: skip
-# Statements that are refused to strangers. Some statements do not name an object of inorder, but an object of a user
-# that depends on an object of inorder.
+# Statements that fail for strangers. Some of them do not name an object of inorder, but a user's object that depends on
+# one.
 OF_STRANGERS = (
     "SELECT inorder.uuid_xact_nextval()", "INSERT INTO app.events (n) VALUES (7)", "SELECT NULL::inorder.feed_position",
     "SELECT kept::text FROM app.kept", "CREATE TEMPORARY TABLE t AS TABLE app.kept", "SELECT * FROM app.positions",
@@ -270,7 +270,7 @@ def test_an_admitted_role_writes_the_state_and_reads_no_table(edition: Connectio
     run(edition, f"DO $$ BEGIN {lead}; END $$")
     as_role(edition, "plain_owner")
     assert rows(edition, "SELECT feed_apply('f', 'SELECT FROM batch')") == [(1,)]
-    # If the same change is made by plain statements, the state counts as restored.
+    # If plain statements make the same change, the state counts as restored.
     run(edition, lead)
     with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):
         run(edition, "SELECT feed_apply('f', 'SELECT FROM batch')")
@@ -283,7 +283,7 @@ def test_workers_have_the_rights_of_readers(edition: Connection) -> None:
     run(edition, "RESET ROLE", "SET ROLE plain_owner", "SET search_path = inorder, app")
     run(edition, "SELECT feed_revoke('f', 'plain_reader')", "SELECT feed_create('done', 'events', 'now')")
     as_role(edition, "plain_reader")
-    # A role may drop partitions up to feed_passed(). The rows of the unfinished batch must not be among them.
+    # A role may drop partitions up to feed_passed(). They must not contain rows of the unfinished batch.
     assert rows(edition, "SELECT number, worker, dead_since IS NULL FROM feed_batches") == [(batch, "w", True)]
     assert rows(edition, "SELECT worker_batches, unfinished_batch FROM feeds WHERE name = 'f'") == [(1, batch)]
     assert rows(edition, "SELECT feed_passed('events') <= min(uuid_xact_id(id)) FROM events") == [(True,)]
@@ -345,7 +345,7 @@ def test_a_forged_row_runs_no_code(edition: Connection) -> None:
 
 
 def test_every_function_has_its_path(edition: Connection) -> None:
-    """Functions without a path have a body that was parsed when they were created, or qualify all names."""
+    """A function without a search_path was parsed when it was created, or qualifies all names."""
     assert rows(
         edition,
         "SELECT p.proname, p.prosecdef FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang "
@@ -404,7 +404,7 @@ def test_a_restored_table_waits_for_feed_rebase(cluster: Cluster, edition: Conne
     with copy_of("template1", cluster, "plain2") as connection:
         done = run_program(cluster, "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-f", dump, "plain2")
         assert done.returncode == 0, done.stderr
-        # The restored state now looks like a dump of another server.
+        # Make the restored state look like a dump from another server.
         run(connection, "UPDATE inorder_internal.feed SET system = 7")
         as_role(connection, "plain_owner")
         with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):
@@ -423,7 +423,7 @@ def test_a_restored_table_accepts_rows_only_after_feed_rebase(cluster: Cluster, 
         edition, "CREATE TABLE app.numbers (n int PRIMARY KEY, xact bigint DEFAULT xact_id())",
         "CREATE INDEX ON numbers (xact)", "SELECT feed_create('g', 'numbers')",
         "GRANT INSERT ON events, numbers TO plain_writer", "RESET ROLE",
-        # Write the row as pg_restore does.
+        # Write the row the way pg_restore does.
         "UPDATE inorder_internal.feed_table SET base = base",
     )  # fmt: skip
     with connect(f"{cluster.dsn} dbname=plain") as writer:
@@ -435,7 +435,8 @@ def test_a_restored_table_accepts_rows_only_after_feed_rebase(cluster: Cluster, 
         writer.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         run(writer, "SELECT 1")
         run(edition, "SELECT feed_rebase('events'), feed_rebase('numbers')")
-        with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):  # as in the snapshot
+        # the snapshot shows the restored state
+        with pytest.raises(errors.ObjectNotInPrerequisiteState, match="restored"):
             run(writer, "INSERT INTO app.events (n) VALUES (6)")
         run(writer, "ROLLBACK", "INSERT INTO app.events (n) VALUES (6)", "INSERT INTO app.numbers (n) VALUES (7)")
     assert rows(edition, "SELECT n FROM feed_read('f', null::events)") == [(n,) for n in range(1, 7)]
@@ -522,7 +523,7 @@ def test_keys_stay_ordered_if_the_setting_is_changed(edition: Connection) -> Non
             assert rows(other, "SHOW inorder.keys") == [(text,)]
             made_key, number = rows(other, "SELECT uuid_xact_nextval(), xact_id()")[0]
             assert rows(other, f"SELECT uuid_xact_id('{made_key}')") == [(number,)]
-        # The setting begins with a valid key of this transaction. The keys after it are from another transaction.
+        # The setting begins with a valid key of this transaction, followed by keys of another transaction.
         with edition.transaction():
             own_key = str(rows(edition, "SELECT uuid_xact_nextval()")[0][0]).replace("-", "")
             run(edition, f"SET LOCAL inorder.keys = '{own_key}{text}'")

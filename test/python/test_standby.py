@@ -1,4 +1,4 @@
-"""The feed and the exact count on a hot standby: each case once lost or repeated rows."""
+"""The feed and the exact count on a hot standby: each of these cases once lost or repeated rows."""
 
 import signal
 import time
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.server
 BATCH = "SELECT reader_next_batch('events', %s::text::feed_position, %s)::text"
 ADVANCE = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
 ROWS = "SELECT n FROM reader_batch_rows('events', %s::text::feed_batch, null::events)"
-# Short pauses between attempts: with the default, ten attempts take half a minute.
+# Short pauses between attempts. With the default, ten attempts would take half a minute.
 SHORT_PAUSES = {preloaded.PAUSE: "0.001"}
 
 
@@ -60,7 +60,7 @@ def two(pair: tuple[Cluster, Standby]) -> Iterator[Two]:
         two_servers = Two(primary, standby, pair[1])
         two_servers.catch_up()
         yield two_servers
-        primary.execute("SET client_min_messages = error; ROLLBACK")  # a test that failed may have left a transaction
+        primary.execute("SET client_min_messages = error; ROLLBACK")  # a failed test may have left a transaction open
         for (gid,) in primary.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
             primary.execute(sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(gid)))
         if standby.closed or not value(standby, "SELECT pg_is_in_recovery()"):
@@ -116,7 +116,7 @@ def test_transactions_in_progress_on_the_primary_are_in_progress_on_a_standby(
 def test_open_savepoints_on_the_primary_do_not_make_its_batches_unreadable_on_a_standby(
     two: Two, savepoints: int
 ) -> None:
-    """To a standby, the ID of a savepoint looks like the ID of a transaction in progress."""
+    """To a standby, the ID of a savepoint looks like that of a transaction in progress."""
     two.primary.execute("ALTER TABLE events ADD seq bigserial UNIQUE")
     start = str(value(two.primary, "SELECT reader_start('events')::text"))
     position = str(value(two.primary, "SELECT reader_start('events', order_column => 'seq')::text"))
@@ -131,7 +131,7 @@ def test_open_savepoints_on_the_primary_do_not_make_its_batches_unreadable_on_a_
         two.catch_up()
         assert two.standby.execute(ROWS.encode(), [batch]).fetchall() == [(1,), (2,), (3,)]
         assert two.batch(two.standby, now)[0] == []
-        rows, position = two.batch(two.standby, position)  # the rest of the set that the primary began
+        rows, position = two.batch(two.standby, position)  # the remaining rows of the set that the primary began
         assert rows == [2, 3]
         caught_up = "SELECT transactions FROM reader_backlog('events', %s::text::feed_position)"
         assert value(two.primary, caught_up, position) == 0
@@ -141,9 +141,9 @@ def test_open_savepoints_on_the_primary_do_not_make_its_batches_unreadable_on_a_
 
 
 def test_a_standby_with_more_than_64_open_savepoints_refuses_a_batch_of_the_primary(two: Two) -> None:
-    """Snapshots list at most 64 savepoints of a transaction.
+    """While the transaction is open, the batch is rejected as too new.
 
-    While the transaction is open, the batch is refused as too new.
+    Snapshots list at most 64 savepoints per transaction.
     """
     with connect(two.server.primary.dsn) as writer:
         writer.execute("BEGIN")
@@ -170,7 +170,7 @@ def changes(session: Connection, position: str) -> list[Any]:
 
 @pytest.mark.parametrize("savepoints", [1, 60, 65])
 def test_versions_of_changes_grow_when_a_reader_moves_to_a_standby(two: Two, savepoints: int) -> None:
-    """A sink that keeps the row with the highest version of a key would otherwise keep an old row."""
+    """Otherwise, a sink that keeps the row with the highest version of a key would keep an old row."""
     two.primary.execute("CREATE TABLE changed (id int PRIMARY KEY, n int); INSERT INTO changed VALUES (1, 0)")
     two.primary.execute("SELECT changes_enable('changed')")
     position = str(value(two.primary, "SELECT reader_start('changed_changes', 'now')::text"))
@@ -301,7 +301,7 @@ def test_a_batch_newer_than_the_snapshot_is_refused(two: Two) -> None:
 
 
 def test_a_batch_that_no_server_has_reached_is_not_a_retryable_error(two: Two) -> None:
-    """If this batch caused a retryable error, the reader would retry forever."""
+    """A retryable error would make the reader retry forever."""
     position = str(value(two.primary, "SELECT reader_start('events')::text"))
     batch = str(value(two.primary, BATCH, position, None))
     forged = str(value(two.primary, "SELECT (jsonb_set(to_jsonb(%s::text::feed_batch), '{transactions}', "
@@ -369,9 +369,9 @@ IN_MID_READ = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%COPY %' 
 def test_a_tail_on_a_standby_makes_progress_despite_conflicts_with_recovery(
     server: Installation, tmp_path: Path
 ) -> None:
-    """The second batch, which joins several batches, is cut off by a conflict.
+    """A conflict interrupts the second batch, which joins several batches.
 
-    The smaller batches that are read instead are cut off, too.
+    The smaller batches that are read instead are interrupted as well.
     """
     stops, conflicts = range(1_500_000, 40_000_000, 500_000), 0
     with Cluster(server) as primary:
@@ -434,8 +434,8 @@ def test_a_lagging_standby_keeps_the_partitions_of_the_position(two: Two) -> Non
         two.standby.execute("SELECT pg_wal_replay_pause()")
         two.primary.execute("CREATE TABLE events_2 PARTITION OF events FOR VALUES IN (2)")
         late.execute("INSERT INTO events (n) VALUES (2); COMMIT")
-    # The position contains the late transaction, whose number is the lowest, and the first of the two transactions that
-    # the standby has replayed.
+    # The position contains the late transaction, which has the lowest number. It also contains the first of the two
+    # transactions that the standby has replayed.
     rows, position = two.batch(two.primary, position, 2)
     assert rows == [2, 1]
     rows, position = two.batch(two.standby, position)
@@ -448,7 +448,7 @@ def test_a_lagging_standby_keeps_the_partitions_of_the_position(two: Two) -> Non
     "rewrite", ["ALTER TABLE events ALTER n TYPE bigint", "VACUUM FULL events", "CLUSTER events USING events_pkey"]
 )
 def test_a_snapshot_older_than_the_files_is_refused(two: Two, rewrite: str) -> None:
-    """Replay does not cancel a query that has not opened the table yet: it would find no rows in the new file."""
+    """Replay does not cancel a query that has not opened the table yet. It would find no rows in the new file."""
     start = str(value(two.primary, "SELECT reader_start('events')::text"))
     two.insert(1, 2, 3)
     two.primary.execute("SELECT exact_count_fold('events')")
@@ -476,9 +476,9 @@ def test_a_snapshot_older_than_the_files_is_refused(two: Two, rewrite: str) -> N
 def test_an_error_of_a_call_that_needs_the_primary_names_the_primary(
     two: Two, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    """The HINT has the host from the WAL receiver or its settings.
+    """The HINT shows the host from the WAL receiver or its settings.
 
-    If the role may see neither of them, the HINT has no host.
+    It shows no host if the role may see neither of them.
     """
     environment = two.server.environment()
     two.primary.execute("CREATE ROLE nobodys LOGIN; GRANT pg_read_all_data, pg_write_all_data TO nobodys")
@@ -531,7 +531,8 @@ def test_a_snapshot_of_the_standby_outlives_its_promotion(server: Installation) 
                 writer.execute("BEGIN; SELECT xact_id(); SAVEPOINT s; CREATE TABLE t ()")
                 number = value(writer, "SELECT xact_id()")
                 with connect(primary.dsn) as other:
-                    other.execute("CREATE TABLE u ()")  # a later transaction that has ended, with its commit flushed
+                    # a later transaction that has ended and whose commit was flushed
+                    other.execute("CREATE TABLE u ()")
                 standby.catch_up()
                 reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
                 has_ended = "SELECT ended_transactions() @> %s::bigint"
@@ -539,4 +540,4 @@ def test_a_snapshot_of_the_standby_outlives_its_promotion(server: Installation) 
                 standby.promote()
                 assert value(reader, has_ended, number) is False
                 reader.execute("COMMIT")
-                assert value(reader, has_ended, number) is True  # the promotion has aborted the transaction
+                assert value(reader, has_ended, number) is True  # the promotion aborted the transaction

@@ -1,4 +1,4 @@
-"""State that a role writes or restores does not block names of feeds, or writers, of other roles."""
+"""State that a role writes or restores does not block feed names or writers of other roles."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from world.sql import rows, run, value
 pytestmark = [pytest.mark.server, pytest.mark.editions()]
 
 ROLES = ("mallory", "alice", "bob")
-# Alice has a feed on a table that belongs to Mallory. She also has a partitioned table with a partition of Bob's.
+# Alice has a feed on Mallory's table. She also has a partitioned table, and Bob owns one of its partitions.
 TABLES = """
 GRANT ALL ON SCHEMA public TO PUBLIC;
 SET ROLE mallory;
@@ -29,7 +29,7 @@ RESET ROLE;
 ALTER TABLE leaf OWNER TO bob;
 """
 ALICES = "'alice'::regrole, owner_name = 'alice', name = 'billing'"
-# Statements that write state as the functions of the SQL edition do. The column "system" identifies the server.
+# Statements that write state the way the functions of the SQL edition do. The column "system" identifies the server.
 COLUMNS = "id, name, owner, owner_name, system, relation"
 INSERT_FEED = (
     f"INSERT INTO inorder_internal.feed ({COLUMNS}) "
@@ -73,9 +73,9 @@ def test_the_owner_of_a_table_cannot_occupy_the_name_of_another_feed(owners: Con
     ]  # fmt: skip
     as_role(owners, "mallory")
     if edition_name == "sql":
-        # Roles that are admitted to the SQL edition may write all of its state.
+        # Roles admitted to the SQL edition may write all of its state.
         del attempts[1:]
-    # The owner of a table may manage all feeds on it, in every way except these attempts.
+    # The owner of a table may otherwise manage all feeds on it.
     run(owners, "SELECT feed_grant('audit', 'bob', 'alice'), feed_revoke('audit', 'bob', 'alice')")
     for attempt in attempts:
         assert refusal(owners, attempt) == "42501", attempt
@@ -98,7 +98,7 @@ def test_a_new_role_of_the_same_name_does_not_get_the_feed(owners: Connection) -
 
 
 def forge_partitions(connection: Connection, edition: str) -> None:
-    """Insert state for partitions, as a restore would, although only the root of the tree was enabled."""
+    """Insert state for partitions as a restore would, although only the root of the tree was enabled."""
     role, tables = ("mallory", ("middle", "leaf")) if edition == "c" else ("bob", ("leaf",))
     if edition == "c":
         run(connection, f"ALTER DATABASE {connection.info.dbname} OWNER TO mallory")
@@ -113,7 +113,7 @@ def test_state_inserted_for_a_partition_stops_no_writer(owners: Connection, edit
     run(owners, "INSERT INTO parts (n) VALUES (1)", "INSERT INTO parts (n) SELECT generate_series(2, 4)",
             "SELECT feed_enable('parts')", "INSERT INTO parts (n) VALUES (5)")  # fmt: skip
     assert rows(owners, "SELECT n FROM feed_read('own', null::parts) ORDER BY n") == [(n,) for n in range(1, 6)]
-    # The inserted state does not disable the guard of the partition for replication.
+    # The inserted state does not disable the partition's guard for replication.
     run(owners, "RESET ROLE", "SET session_replication_role = replica")
     for statement in ("INSERT INTO leaf (id, n) VALUES (gen_random_uuid(), 6)", "DELETE FROM leaf", "TRUNCATE leaf"):
         assert refusal(owners, statement) in ("23514", "23001"), statement

@@ -1,4 +1,4 @@
-"""Statistics: properties that hold for any sample, and promises that are tested with simulated noise."""
+"""Statistics: properties that hold for any sample, and guarantees that are tested with simulated noise."""
 
 from collections.abc import Callable
 from math import comb
@@ -44,10 +44,10 @@ def test_one_round_shows_no_difference() -> None:
 
 TRIALS = 2000
 
-# The standard deviation of the logarithm of a paired TPS ratio of equal tables. `lab run noise` measured it on the
-# machine on which these tests were written: 4 shared cores under load, PostgreSQL 15 and 18, 250,000 and 1 M rows,
-# turns of 1 and 3 s. The results were 0.13, 0.15, 0.16, 0.17, 0.20, 0.21, 0.24 and 0.25. Without the load, the result
-# was 0.23, because turns had one of two speeds.
+# The standard deviation of the logarithm of a paired TPS ratio of identical tables. It was measured with `lab run
+# noise` on the machine on which these tests were written: 4 shared cores under load, PostgreSQL 15 and 18, 250,000 and
+# 1 M rows, turns of 1 and 3 s. The results were 0.13, 0.15, 0.16, 0.17, 0.20, 0.21, 0.24 and 0.25. Without the load,
+# the result was 0.23, because turns had one of two speeds.
 MEASURED_NOISE = 0.25
 TWO_SPEEDS = (0.45, 1.65, 0.08)  # probability of a fast turn, its speedup, and the standard deviation within each speed
 
@@ -63,12 +63,15 @@ def lognormal(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, 
 
 
 def heavy_tailed(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """The logarithm follows Student's t with 2 degrees of freedom, so a few turns are outliers."""
+    """Return two samples with a few outliers: their logarithms follow Student's t with 2 degrees of freedom."""
     return np.exp(0.1 * generator.standard_t(2, rounds)), np.exp(0.1 * generator.standard_t(2, rounds))
 
 
 def drifting(generator: np.random.Generator, rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each turn is 3 % slower than the turn before, with noise of 5 %. The two turns of a round have a random order."""
+    """Return two samples of turns that are each 3 % slower than the turn before, with noise of 5 %.
+
+    The two turns of a round have a random order.
+    """
     turns = np.exp(-0.03 * np.arange(2 * rounds) + generator.normal(0, 0.05, 2 * rounds)).reshape(rounds, 2)
     shuffled = generator.permuted(turns, axis=1)
     return shuffled[:, 0], shuffled[:, 1]
@@ -89,7 +92,7 @@ def scattered(generator: np.random.Generator, rounds: int) -> np.ndarray:
 
 
 def two_speeds(generator: np.random.Generator, rounds: int) -> np.ndarray:
-    """Noise on a machine that runs each turn at one of two speeds, at random."""
+    """Return the noise of a machine that runs each turn at one of two speeds, chosen at random."""
     often, faster, scatter = TWO_SPEEDS
     turns = np.log(faster) * (generator.random((2, TRIALS, rounds)) < often)
     first, other = turns + generator.normal(0, scatter, turns.shape)
@@ -108,7 +111,7 @@ def share_found(noise: np.ndarray, true_ratio: float) -> float:
 def test_ten_percent_is_found_with_the_default_number_of_rounds(
     noise: Callable[[np.random.Generator, int], np.ndarray], true_ratio: float
 ) -> None:
-    """The default number of rounds of the noise and insert experiments shows a difference of 10 % in 80 % of cases.
+    """The noise and insert experiments detect a difference of 10 % in 80 % of cases with the default number of rounds.
 
     With this noise, 6 or 15 rounds would not suffice.
     """
@@ -121,9 +124,9 @@ def test_ten_percent_is_found_with_the_default_number_of_rounds(
 @pytest.mark.parametrize("noise", [normal, lognormal, heavy_tailed])
 @pytest.mark.parametrize("samples", [6, 9, 15])
 def test_equal_unpaired_samples_are_rarely_called_different(noise: Noise, samples: int) -> None:
-    """Unpaired samples: at most 5 % of the equal pairs may be called different.
+    """At most 5 % of equal pairs of unpaired samples are reported as different.
 
-    Three standard deviations are added, because the test nearly reaches that rate.
+    The limit is three standard deviations higher, because the test nearly reaches that rate.
     """
     generator = np.random.default_rng([samples, 2])
     pairs = (noise(generator, samples) for _ in range(1000))

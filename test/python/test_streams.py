@@ -1,4 +1,4 @@
-"""The streams of docs/clients/http: clients that drop the connection at random lose no row, and get no row twice."""
+"""The streams of docs/clients/http: clients that drop the connection at random get each row exactly once."""
 
 import json
 import os
@@ -42,7 +42,7 @@ SECONDS = (60, 1, 2, 2) if IS_LONG else (3, 1, 2, 2) if LONG_RUN else (0.5, 0.3,
 # insert more than 100 rows.
 LEAST_NUMBERS = (200, 20, 20, 50)
 LANGUAGES = [pytest.param(language, marks=unless_missing(language)) for language in ("python", "node", "go")]
-# Languages of services that run together: a client may present a cursor that another service has issued.
+# Languages of services that run together. A client may present a cursor issued by another service.
 TOGETHER = [
     pytest.param(languages, marks=unless_missing(*languages))
     for languages in (["python", "python"], ["python", "node", "go"])
@@ -82,7 +82,7 @@ class Pair:
         self.primary.start(SETTINGS)
 
     def fail_over(self) -> None:
-        """Stop the primary for good, while clients have rows that the standby does not have."""
+        """Stop the primary permanently, while clients have rows that the standby lacks."""
         self.standby.stop_streaming()
         with connect(self.standby.dsn) as standby, connect(self.primary.dsn) as primary:
             primary.execute("INSERT INTO events (body) VALUES ('lost')")
@@ -114,7 +114,7 @@ def served(languages: Sequence[str], source: str, folder: Path) -> Iterator[list
 
 
 def write(dsn: str, seed: int, statements: Sequence[str], ended: threading.Event) -> None:
-    """Write transactions of several statements until the event is set, even if the server is down in between."""
+    """Write transactions of several statements until the event is set, even if the server goes down meanwhile."""
     chosen = random.Random(seed)
     while not ended.is_set():
         with suppress(psycopg.OperationalError), connect(dsn) as connection:
@@ -139,7 +139,7 @@ def let_write(pair: Pair, number: int) -> None:
 def write_beside_clients(pair: Pair, statements: Sequence[str], clients: Clients) -> int:
     """Write during a long transaction, after it, after a crash, and after a failover.
 
-    Returns the number of sessions of the services during the first part.
+    Return the number of sessions that the services have during the first part.
     """
     with beside.beside(*(partial(write, pair.dsn, seed, statements) for seed in range(WRITERS))):
         with connect(pair.dsn) as late, late.transaction():
@@ -156,7 +156,7 @@ def write_beside_clients(pair: Pair, statements: Sequence[str], clients: Clients
 
 
 def assert_asked_once_more(clients: Clients) -> None:
-    """Check that each client was told to begin again after the failover."""
+    """Check that each client was told to start over after the failover."""
     assert clients.refusals() <= {410, 503}
     assert all(client.refused[410] for client in clients.all)
 
@@ -174,7 +174,7 @@ def test_each_client_gets_each_row_once(pair: Pair, languages: list[str], tmp_pa
         sessions = write_beside_clients(pair, INSERTS, clients)
         with connect(pair.dsn) as connection:
             rows = Counter(str(key) for (key,) in connection.execute("SELECT id FROM events"))
-        # dict.__eq__ is used because equality of Counter is written in Python: the clients' thread could change a
+        # Use dict.__eq__, because the equality of Counter is implemented in Python. The clients' thread could change a
         # Counter during the comparison.
         with suppress(AssertionError):
             wait_for(lambda: all(dict.__eq__(client.arrived, rows) for client in clients.all))
@@ -215,7 +215,7 @@ def test_the_text_of_a_cursor_is_short(cluster: Cluster, template: str) -> None:
 
 
 def length(connection: Connection, start: str, number: int, apart: int) -> int:
-    """The length of a cursor with ``number`` open transactions, whose IDs increase by at most ``apart``."""
+    """Return the length of a cursor with ``number`` open transactions, whose IDs increase by at most ``apart``."""
     chosen = random.Random(number)
     numbers = list(accumulate([987654321, *(chosen.randint(2, apart) for _ in range(number))]))
     ranges = [f"[{first + 1},{last})" for first, last in pairwise([-1, *numbers])]
@@ -227,7 +227,7 @@ def length(connection: Connection, start: str, number: int, apart: int) -> int:
 
 
 def test_a_cursor_of_another_database_is_refused(cluster: Cluster, template: str) -> None:
-    """The first cursors of two databases are different, although both servers may continue from the same dump."""
+    """The first cursors of two databases differ, although both servers may start from the same dump."""
     cursors = []
     for name in ("shop", "other"):
         with copy_of(template, cluster, name) as database:
@@ -242,7 +242,7 @@ def test_a_cursor_of_another_database_is_refused(cluster: Cluster, template: str
 def test_a_head_of_another_timeline_is_ignored(cluster: Cluster, template: str) -> None:
     """The process has not noticed a promotion.
 
-    A client continues with no cursor, or with a cursor of the new timeline.
+    A client continues without a cursor, or with a cursor of the new timeline.
     """
     with copy_of(template, cluster, "shop") as shop:
         create(shop.info.dsn, (*ROWS, INSERTS[0].format(few=3)))
@@ -259,7 +259,7 @@ def test_a_head_of_another_timeline_is_ignored(cluster: Cluster, template: str) 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_after_a_failover_clients_begin_again(pair: Pair, language: str, tmp_path: Path) -> None:
-    """The process discards the rows that it has cached for clients, even if there are no new rows.
+    """The service discards the rows that it has cached for clients, even if there are no new rows.
 
     The new primary may lack some of the cached rows.
     """
@@ -279,7 +279,7 @@ def status_of_second_page(service: Service) -> int:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_head_request_for_a_stream_ends(cluster: Cluster, template: str, language: str, tmp_path: Path) -> None:
-    """HEAD of a stream gets the same answer as HEAD of a page.
+    """A HEAD request for a stream gets the same response as one for a page.
 
     A service that sends nothing would not notice that the client has disconnected.
     """
@@ -312,7 +312,7 @@ def test_a_stream_sends_something_to_an_idle_client_every_15_seconds(
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_an_empty_key_is_refused(language: str) -> None:
-    """With an empty key, anybody could sign cursors."""
+    """With an empty key, anyone could sign cursors."""
     command = [*map(str, PROGRAMS[language]), "0"]
     keyless = os.environ | {"SOURCE": "", "STREAM_KEY": "", "PORT": "0"}
     done = subprocess.run(command, env=keyless, check=False, capture_output=True, timeout=PATIENCE)

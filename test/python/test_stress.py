@@ -27,7 +27,7 @@ def test_a_row_is_doubtful_if_the_connection_is_lost_before_the_answer() -> None
     writer = Writer(world, 1)
     lost = Mock(side_effect=psycopg.OperationalError("server closed the connection unexpectedly"))
     writer.connection = Mock(execute=lost, cursor=lost)
-    with pytest.raises(psycopg.OperationalError):  # the caller connects again
+    with pytest.raises(psycopg.OperationalError):  # the caller reconnects
         writer.row()
     (rows,) = world.ledger.doubtful
     assert [len(tokens) for tokens in rows.values()] == [1]

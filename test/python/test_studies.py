@@ -1,4 +1,4 @@
-"""script/studies: runs of the size of the published studies, one after the other."""
+"""script/studies: runs as large as the published studies, one after the other."""
 
 import gzip
 import time
@@ -26,7 +26,7 @@ def run_of(name: str, minutes: float = 1, gigabytes: float = 1, command: str = "
 
 
 def test_each_run_is_a_valid_run_of_the_laboratory() -> None:
-    """An option that the command of a run does not have is an error."""
+    """Each run uses only options that its command has."""
     assert [run.name for run in studies.runs() if studies.is_done(run) not in (True, False)] == []
 
 
@@ -74,7 +74,7 @@ def test_a_run_is_done_if_a_result_of_its_plan_is_kept() -> None:
 def test_a_run_that_is_interrupted_is_resumed_and_kept(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A script replaces the tool.
 
-    "lab run" takes a minute, and "lab resume" writes the missing measurements at once.
+    "lab run" takes a minute, and "lab resume" writes the missing measurements immediately.
     """
     tool = folders / "tool"
     tool.write_text(

@@ -1,4 +1,4 @@
-"""How claims of the studies are judged in docs/results: what a measured figure can show, and what it cannot show."""
+"""Claims of the studies in docs/results are judged only by what a measured figure can show."""
 
 import re
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from study_pages import DISTURBED, PLACES, answers
 
 RESULTS = read_results()
 FIGURE = re.compile(r"\d")
-PRINTED = {  # figures of claims, as the study itself prints them
+PRINTED = {  # figures of claims as printed in the study itself
     "P1 6, in char(32)", "P1 9, in char(32)", "P1 6,072", "P3 1", "P3 under 0.30", "P3 0.20", "P3 3", "P3 0.50",
     "P3 over 2", "P4 7.8", "P4 1.5", "P4 1", "P4 4–5", "P4 1.1–1.2", "P5 0", "P5 1",
 }  # fmt: skip
@@ -54,7 +54,7 @@ def test_a_claim_that_does_not_hold_was_measured_under_the_conditions_of_the_stu
 
 
 def test_figures_that_a_study_does_not_print_are_marked() -> None:
-    """A figure of a claim is printed in the study, or marked as computed."""
+    """Each figure of a claim is either printed in the study or marked as computed."""
     for claim_made in CLAIMS:
         text = f"{claim_made.study} {claim_made.published}"
         assert not FIGURE.search(claim_made.published) or ("computed" in text) != (text in PRINTED), text
@@ -62,7 +62,7 @@ def test_figures_that_a_study_does_not_print_are_marked() -> None:
 
 
 def test_a_ratio_computed_from_two_rates_is_marked() -> None:
-    """If a cell has a ratio, and the cell's detail has two figures, the ratio was computed from them."""
+    """If a cell has a ratio and its detail has two figures, the ratio was computed from them."""
     for study, about in STUDIES.items():
         for table in about["tables"]:
             for cell in cells_of(study, table):
@@ -71,7 +71,7 @@ def test_a_ratio_computed_from_two_rates_is_marked() -> None:
 
 
 def test_claims_have_no_words_that_the_study_does_not_use() -> None:
-    """P3 says which of two kinds has more blocks or more WAL only for blocks of 256."""
+    """P3 reports only for blocks of 256 which of two kinds has more blocks or more WAL."""
     for study, words in NOT_ITS_WORDS.items():
         published = {claim_made.published for claim_made in CLAIMS if claim_made.study == study}
         published |= {str(cell.value) for table in STUDIES[study]["tables"] for cell in cells_of(study, table)}
@@ -84,7 +84,7 @@ def test_disturbed_runs_answer_claims_by_counters_alone() -> None:
 
 
 def test_the_same_refers_to_the_claim_above() -> None:
-    """A claim that refers to the claim above must be in the same table.
+    """A claim that refers to the claim above it must be in the same table.
 
     Claims without a figure are in a separate table.
     """

@@ -1,4 +1,4 @@
-"""Two renames replace a table with another one, as online schema changes do: readers of the old table get an error."""
+"""Two renames replace a table with another, as in online schema changes: readers of the old table get an error."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,7 +30,7 @@ NAMESAKE = "SELECT namesake::text FROM feeds WHERE name = 'f'"
 
 
 def said(connection: Connection, *calls: str) -> dict[str, str]:
-    """The error of each call; "" if the call succeeds."""
+    """Return the error message of each call, or "" if the call succeeds."""
     errors = {}
     for name, call in ((name, CALLS[name]) for name in calls or CALLS):
         try:
@@ -62,7 +62,7 @@ def test_calls_deliver_the_remaining_rows_and_then_report_the_swap(fresh: Connec
 
 @pytest.mark.editions
 def test_no_swap_is_reported_if_the_former_name_is_no_table(fresh: Connection) -> None:
-    """Rows may be written through a view that has the former name, or under the new name, so there is no error."""
+    """Rows may be written under the new name, or through a view with the old name, so no error is raised."""
     run(fresh, "SELECT feed_create('f', 'events')", "ALTER TABLE events RENAME TO former")
     assert said(fresh) == NONE
     run(fresh, "CREATE VIEW events AS SELECT * FROM former")
@@ -81,7 +81,7 @@ RENAMES = (
 def test_a_call_that_waited_while_its_table_was_renamed_continues(
     fresh: Connection, other: Connection, call: str, change: str
 ) -> None:
-    """The SQL edition locks a table by its name, the C extension by its OID."""
+    """The SQL edition locks a table by name, and the C extension by OID."""
     run(fresh, "SELECT feed_create('f', 'events')")
     insert(fresh, 3)
     run(fresh, "BEGIN", "LOCK TABLE events")
@@ -128,7 +128,7 @@ def test_monitoring_reports_the_swap(fresh: Connection, cluster: Cluster, tmp_pa
 def test_a_run_of_tail_follow_ends_after_a_swap(
     fresh: Connection, tail: Tail, source: tuple[str, ...], options: tuple[str, ...]
 ) -> None:
-    """After the swap, new rows go to the table that has the name now, so the run would get no more rows."""
+    """After the swap, new rows go to the table that now has the name, so the run would get no more rows."""
     run(fresh, "SELECT feed_create('f', 'events')", COPY)
     insert(fresh, 3)
     with tail.started(*source, "--follow", *options, to="out") as running:
@@ -155,7 +155,7 @@ def test_a_run_of_count_fold_ends_after_a_swap(fresh: Connection, cluster: Clust
 def test_a_run_with_follow_under_load_ends_with_all_committed_rows(
     fresh: Connection, cluster: Cluster, tail: Tail, source: tuple[str, ...]
 ) -> None:
-    """The position is complete. When the table has its name again, the same command continues after the last row."""
+    """The position is complete. Once the table has its name back, the same command continues after the last row."""
     run(fresh, "SELECT feed_create('f', 'events')", COPY)
     stopped = Event()
     with ThreadPoolExecutor() as pool, tail.started(*source, "--follow", to="out") as running:
@@ -163,14 +163,14 @@ def test_a_run_with_follow_under_load_ends_with_all_committed_rows(
         try:
             wait_for(lambda: len(tail.rows()) > 50)
             run(fresh, *SWAP)
-            wait_for(lambda: value(fresh, "SELECT count(*) FROM events"))  # the other table has this name now
+            wait_for(lambda: value(fresh, "SELECT count(*) FROM events"))  # the other table has the name now
             stopped.set()
             assert running.stderr and running.wait(PATIENCE) == 2
             stderr = running.stderr.read().decode()
         finally:
             stopped.set()
         written = sorted(n for writer in writers for n in writer.result())
-    assert "trying again" not in stderr  # rows of the former table are read by its new name, without a retry
+    assert "trying again" not in stderr  # rows of the old table are read under its new name without a retry
     assert (MESSAGE if source[0] == "--feed" else "public.events is now another table") in stderr
     former = [n for (n,) in fresh.execute("SELECT n FROM former").fetchall()]
     assert len(former) < len(written) == len(former) + int(value(fresh, "SELECT count(*) FROM events"))
@@ -180,7 +180,7 @@ def test_a_run_with_follow_under_load_ends_with_all_committed_rows(
 
 
 def insert_until(dsn: str, stopped: Event, first: int) -> list[int]:
-    """Insert rows into the table that has the name when the statement runs; returns the numbers of the rows."""
+    """Insert rows into the table that has the name at the time, and return the numbers of the rows."""
     with connect(dsn) as connection:
         numbers: list[int] = []
         while not stopped.is_set():

@@ -1,4 +1,4 @@
-"""inorder tail delivers each row once, whatever process is killed: all types, signals, files, pipes and commands."""
+"""inorder tail delivers each row once, whichever process is killed: all types, signals, files, pipes and commands."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_a_feed_keeps_its_position_in_the_database(tail: Tail, fresh: Connection
 
 @pytest.fixture
 def reader(fresh: Connection) -> Iterator[str]:
-    """A role without further rights, whose name needs quotes."""
+    """Create a role without further privileges, whose name must be quoted, and yield its name."""
     name = '1 "tail" reader\'s'
     role = sql.Identifier(name)
     if value(fresh, "SELECT count(*) FROM pg_roles WHERE rolname = %s", name):
@@ -102,7 +102,7 @@ def test_a_feed_of_another_role_needs_a_grant_and_select(tail: Tail, fresh: Conn
 
 
 def test_a_batch_of_another_worker_is_read_after_its_lease(tail: Tail, fresh: Connection) -> None:
-    """After the worker's lease has ended, any session may read the batch."""
+    """Once the worker's lease has expired, any session may read the batch."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 3)
     with connect(fresh.info.dsn) as other:
@@ -167,7 +167,10 @@ ODD = '"Ex.t"."Odd % ""Name"""'
 
 @pytest.fixture
 def awkward(fresh: Connection) -> Connection:
-    """A session with a table whose name needs quotes. A row of the table contains all special characters."""
+    """Return a session with a table whose name must be quoted.
+
+    One row of the table contains all special characters.
+    """
     fresh.execute('CREATE SCHEMA "Ex.t"')
     fresh.execute(AWKWARD.encode())
     return fresh
@@ -189,7 +192,7 @@ def test_json_of_every_type_equals_that_of_the_server(tail: Tail, awkward: Conne
     assert '"j":{"a":  1e5,  \t"a": "\\u00e9\\n"},' in line  # as inserted, except for newlines
 
 
-# Values whose JSON may contain newlines: statements before, the type of the column, and the value.
+# Values whose JSON may contain newlines: statements to run before, the column type, and the value.
 TWO_LINES = {
     "json": ("", "json", "E'[1,\\n2]'"),
     "array": ("", "json[]", "ARRAY[E'[1,\\n2]'::json]"),
@@ -252,7 +255,7 @@ def test_a_partitioned_table_with_its_own_key_is_read(tail: Tail, fresh: Connect
     with tail.started(*arguments, "--exec", "cat >> out; test $(wc -l < out) -lt 6") as running:
         assert running.wait(PATIENCE) == 1
     assert tail.rows() == [1, 2, 3, 4, 5, 6]
-    assert numbers(tail(*arguments)) == [4, 5, 6, 7, 8, 9, 10]  # the batch that failed comes again
+    assert numbers(tail(*arguments)) == [4, 5, 6, 7, 8, 9, 10]  # the failed batch is delivered again
     fresh.execute("ALTER TABLE parts DETACH PARTITION parts_1")
     fresh.execute("DROP TABLE parts_1")
     fresh.execute("INSERT INTO parts VALUES ('k', 11)")
@@ -289,7 +292,7 @@ def size_of(tail: Tail) -> int:
 
 
 def killed_by_its_command(tail: Tail, *arguments: str) -> str:
-    """Kill a run after its rows have arrived, and before the position has moved; returns the rows."""
+    """Kill a run after its rows have arrived and before the position has moved, and return the rows."""
     received = tail.folder / "got"
     received.unlink(missing_ok=True)
     arguments = arguments or ("events", "--position", "p")
@@ -386,7 +389,7 @@ def test_a_second_signal_does_not_wait(tail: Tail, fresh: Connection) -> None:
     insert(fresh, 20_000)
     with tail.started("events", "--position", "p", "--batch-rows", "20k") as running:
         wait_for(lambda: (tail.folder / "p").exists() and b'"batch"' in (tail.folder / "p").read_bytes())
-        for number in (signal.SIGINT, signal.SIGTERM):  # two signals of one kind may arrive as one
+        for number in (signal.SIGINT, signal.SIGTERM):  # two equal signals may be merged into one
             running.send_signal(number)
         assert running.wait(PATIENCE) == 130
     assert numbers(tail("events", "--position", "p")) == list(range(1, 20_001))

@@ -1,4 +1,4 @@
-"""inorder tail --format arrow: one stream of Arrow, with each row once, into any kind of output."""
+"""inorder tail --format arrow writes a single Arrow stream, with each row once, to any kind of output."""
 
 from contextlib import closing
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_feeds_commands_and_frames_get_each_row_once(fresh: Connection, tail: Ta
 
 
 def test_labels_of_enums_are_in_the_schema(fresh: Connection, tail: Tail) -> None:
-    """The schema and the labels come once, before the batches."""
+    """The schema and the labels are written once, before the batches."""
     fresh.execute("CREATE TYPE mood AS ENUM ('sad', 'fine')")
     fresh.execute("ALTER TABLE events ADD m mood DEFAULT 'fine'")
     insert(fresh, 25)
@@ -63,7 +63,7 @@ def test_labels_of_enums_are_in_the_schema(fresh: Connection, tail: Tail) -> Non
 
 
 def test_a_type_created_during_a_run_is_known(fresh: Connection, tail: Tail) -> None:
-    """The driver learns the types only when it connects."""
+    """The driver only reads the types when it connects."""
     insert(fresh, 1)
     with tail.started(*FILES, "--follow") as running:
         wait_for(lambda: list(tail.folder.glob("d/*.parquet")))
@@ -80,7 +80,7 @@ def in_files(folder: Path) -> list[int]:
 
 
 def test_a_run_is_retried_after_a_conflict_or_a_lost_connection(fresh: Connection, tail: Tail) -> None:
-    """Only the connection of the driver is terminated, not that of the session."""
+    """The test terminates only the driver's connection, not that of the session."""
     killing = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'inorder' "
     killing += "AND datname = 'tail' AND (query = 'COMMIT' OR query LIKE 'COPY (%')"
     with tail.started(*FILES, "--follow", "--interval", "10ms") as running:
@@ -108,9 +108,9 @@ def test_no_transaction_is_open_during_a_wait_for_another_program(sink: type[Sin
 def test_the_next_batch_is_requested_while_a_batch_is_read(
     fresh: Connection, cluster: Cluster, tail: Tail, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch may be asked for ahead only after the connection has locked the table.
+    """A batch may be requested in advance only after the connection has locked the table.
 
-    Before the lock, the two sessions could deadlock with a change of the table.
+    Before that, the two sessions could deadlock with a change to the table.
     """
     begin, begun, ahead, delivered = reader.Connection.hold, list[bool](), list[bool](), list[int]()
 
@@ -134,6 +134,6 @@ def test_the_next_batch_is_requested_while_a_batch_is_read(
             source.is_behind = len(delivered) == count + batch.full
             source.finish(batch, None)
             if len(delivered) == 25:
-                insert(fresh, 1, 26)  # a batch that was found ahead is not used if the batch before was not full
+                insert(fresh, 1, 26)  # a batch found in advance is not used if the preceding batch was not full
         source.close()
     assert (delivered, ahead, begun) == (list(range(1, 27)), [False, True, True, False], [True] * 4)

@@ -1,4 +1,4 @@
-"""Output of inorder tail into a command or a pipe: whole batches or nothing, whatever process is killed."""
+"""inorder tail writes whole batches or nothing to a command or a pipe, whichever process is killed."""
 
 import json
 import os
@@ -36,7 +36,7 @@ NOTE = (
 
 @pytest.fixture
 def quick(tail: Tail) -> Iterator[Tail]:
-    """The tool with its files in memory, so that it does not wait for a disk."""
+    """Yield the tool with its files in memory, so that it does not wait for a disk."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         tail.folder = Path(folder)
@@ -44,7 +44,7 @@ def quick(tail: Tail) -> Iterator[Tail]:
 
 
 def killed_everywhere(tail: Tail, kind: str, *arguments: str) -> range:
-    """Kill each run at two of its system calls, then let the run end; returns the numbers of the calls."""
+    """Kill each run at two of its system calls, then let the run finish, and return the numbers of the calls."""
     every = 1 if LONG_RUN else 30
     done = subprocess.run(
         [sys.executable, str(KILL_POINTS), kind, str(every), "tail", *arguments, "--batch-rows", str(BATCH_ROWS)],
@@ -61,8 +61,7 @@ def test_a_file_has_each_row_once_after_a_kill_at_any_step(quick: Tail, fresh: C
     for number in points:
         assert quick.rows(f"out{number}") == list(range(1, ROWS + 1))
     names = [path.name for path in quick.folder.iterdir()]
-    # A killed run may leave a partial file with a name. The file is not removed, because it could belong to another
-    # user.
+    # A killed run may leave a partial file that has a name. It is not removed, because it could belong to another user.
     left_files = [name for name in names if re.fullmatch(r"p[0-9]+\.[0-9a-f]{8}\.partial", name)]
     assert {name.rstrip("0123456789") for name in {*names} - {*left_files}} <= {"out", "p"}
     assert len(left_files) < len(points) / 4
@@ -87,7 +86,7 @@ def test_a_command_gets_whole_batches_after_a_kill_at_any_step(quick: Tail, fres
 
 
 def check_notes(path: Path) -> None:
-    """Check the lines written by NOTE: rows and bytes agree with the environment.
+    """Check that the rows and bytes in the lines written by NOTE agree with the environment.
 
     A batch may be repeated, but only before the next batch.
     """
@@ -99,7 +98,7 @@ def check_notes(path: Path) -> None:
 
 @pytest.mark.parametrize("source", [("events", "--position", "p"), ("--feed", "f")])
 def test_a_kill_while_a_batch_is_read_starts_no_command(tail: Tail, fresh: Connection, source: tuple[str, ...]) -> None:
-    """A command would take the end of its input for the end of the batch, as COPY does."""
+    """A command would mistake the end of its input for the end of the batch, as COPY does."""
     insert(fresh, 6_000)
     fresh.execute("SELECT feed_create('f', 'events')")
     arguments = (*source, "--batch-rows", "1M", "--exec", "cat >> got")
@@ -160,7 +159,7 @@ def test_stopping_a_service_does_not_cut_a_batch_short(tail: Tail, fresh: Connec
     assert numbers(tail("events", "--position", "p")) == list(range(6_001, 10_001))
 
 
-# The example of docs/tail.md.
+# The example in docs/tail.md.
 EXAMPLE = python_with("docs/tail.md", "sys.stdin.buffer")
 
 
@@ -172,7 +171,7 @@ class Frames:
         self.rows: list[int] = []
 
     def read(self, stream: bytes) -> bool:
-        """Read the batches of a stream; true if the last batch was whole."""
+        """Read the batches of a stream, and return True if the last batch was complete."""
 
         def load(rows: bytes, batch: str) -> None:
             lines = rows.decode().splitlines()

@@ -42,7 +42,7 @@ def test_feeds_commands_and_frames_get_what_copy_writes(fresh: Connection, tail:
 
 @pytest.mark.parametrize("form", ["csv", "binary"])
 def test_generated_columns_are_read_back_as_the_manual_says(fresh: Connection, tail: Tail, form: str) -> None:
-    """COPY accepts no values for a generated column. CREATE TABLE … (LIKE …) makes it a plain column."""
+    """COPY accepts no values for a generated column. CREATE TABLE … (LIKE …) turns it into a plain column."""
     run(fresh, "CREATE TABLE g (xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, n int, "
                "twice int GENERATED ALWAYS AS (2 * n) STORED, PRIMARY KEY (n))", "CREATE INDEX ON g (xact)",
         "SELECT feed_enable('g')", "INSERT INTO g (n) VALUES (1), (2)", "CREATE TABLE copy (LIKE g)")  # fmt: skip

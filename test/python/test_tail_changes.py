@@ -1,4 +1,4 @@
-"""inorder tail and inorder count during changes of the table, after conflicts, and under the user's settings."""
+"""inorder tail and inorder count during changes to the table, after conflicts, and with the user's settings."""
 
 import json
 import subprocess
@@ -114,7 +114,7 @@ SETTINGS = {
     "quote_all_identifiers": "on", "array_nulls": "off", "standard_conforming_strings": "off",
     "transform_null_equals": "on", "row_security": "off", "xmlbinary": "hex", "enable_indexscan": "off",
 }  # fmt: skip
-# All versions have this setting, but 19 accepts only its standard value.
+# All versions have this setting, but PostgreSQL 19 only accepts its standard value.
 UNCHANGEABLE = "standard_conforming_strings"
 
 
@@ -128,7 +128,7 @@ def odd_settings(fresh: Connection) -> None:
 
 @contextmanager
 def hidden_operators(connection: Connection) -> Iterator[None]:
-    """Operators that hide built-in operators in the search_path."""
+    """Create operators in the search_path that hide built-in operators."""
     connection.execute("""
         CREATE SCHEMA wrong;
         CREATE FUNCTION wrong.never(name, name) RETURNS boolean LANGUAGE sql AS 'SELECT false';
@@ -189,7 +189,7 @@ def test_a_session_sets_all_settings_that_matter(cluster: Cluster, isolation: st
                 assert value(session.connection, "SHOW search_path") == "pg_catalog, pg_temp"
             for name, usual_value in (("search_path", '"$user", public'), ("row_security", "on")):
                 shown_path = psycopg.Connection.execute(session.connection, f"SHOW {name}".encode()).fetchall()
-                assert shown_path == [(usual_value,)]  # the setting of the session outside of transactions
+                assert shown_path == [(usual_value,)]  # the session's setting outside of transactions
             session.close()
     finally:
         with connect(cluster.dsn) as other:
@@ -209,7 +209,7 @@ CONFLICTS = ("40001", "40P01")
 
 
 def failing(connection: Connection, table: str, code: str, times: int) -> None:
-    """Let this number of changes of a state table fail, as after a conflict with another session."""
+    """Make this number of changes to a state table fail, as they would after a conflict with another session."""
     connection.execute(FAILING.format(table=table, code=code, times=times).encode())
 
 
@@ -277,7 +277,7 @@ def test_an_error_about_the_object_ends_the_run(tail: Tail, fresh: Connection, f
 
 
 def rows_there(tail: Tail, form: str) -> list[int]:
-    """The values of the column n in an output. No row and no file of the output may be incomplete."""
+    """Return the values of column n in an output, and check that all rows and files of the output are complete."""
     if form == "parquet":
         assert [path.name for path in (tail.folder / "out").iterdir() if path.suffix == ".partial"] == []
         tables = [parquet.read_table(path) for path in (tail.folder / "out").glob("*.parquet")]
@@ -287,9 +287,9 @@ def rows_there(tail: Tail, form: str) -> list[int]:
 
 @pytest.mark.parametrize("form", ["json", "parquet"])
 def test_an_error_within_a_batch_leaves_no_part_of_the_batch(tail: Tail, fresh: Connection, form: str) -> None:
-    """The position does not move. After the cause has been removed, a new run completes."""
+    """The position does not move. Once the cause is removed, a new run succeeds."""
     fresh.execute("CREATE TYPE mood AS ENUM ('sad', 'fine')")
-    fresh.execute("CREATE TYPE holder AS (m mood)")  # for a plain enum, Arrow has the labels in the schema
+    fresh.execute("CREATE TYPE holder AS (m mood)")  # for a plain enum, the Arrow schema would contain the labels
     fresh.execute("ALTER TABLE events ADD h holder DEFAULT '(fine)'")
     insert(fresh, 4000)
     fresh.execute("INSERT INTO events (n, h) VALUES (4001, '(sad)')")
@@ -336,7 +336,7 @@ def test_a_large_value_takes_at_most_the_memory_of_two_copies_of_its_text(
 
 @pytest.mark.parametrize("source", ["table", "feed"])
 def test_the_error_names_a_row_of_more_than_a_gigabyte_of_text(tail: Tail, fresh: Connection, source: str) -> None:
-    """A row has 540 MB of bytea. The error names the row. The format "binary" can write the row."""
+    """A row has 540 MB of bytea, and the error names that row. The binary format can write it."""
     fresh.execute("CREATE TABLE big (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), b bytea)")
     fresh.execute("ALTER TABLE big ALTER b SET COMPRESSION pglz; SELECT feed_create('f', 'big')")
     for size in (1, 540_000_000, 1):

@@ -34,7 +34,7 @@ FORMATS = ("json", "csv", "binary", "arrow", "parquet")
 
 
 class Counted:
-    """Replaces Delivery.pause(): counts connections and files, and terminates the session of the run at each pause."""
+    """Replaces Delivery.pause(): counts connections and files, and terminates the run's session at each pause."""
 
     def __init__(self, database: Connection) -> None:
         self.database, self.connections, self.files = database, list[int](), list[int]()
@@ -79,10 +79,9 @@ def test_reconnects_leave_no_connection(
 
 @pytest.fixture
 def behind(fresh: Connection, cluster: Cluster, tmp_path: Path, shared_folder: Path) -> Iterator[Tail]:
-    """Runs through a pooler in transaction mode, which gives each transaction one of two server sessions.
+    """Yield the tool behind a pooler in transaction mode, which gives each transaction one of two server sessions.
 
-    The driver of Arrow needs a search_path that the pooler would not accept from the client: it is a setting of the
-    role.
+    The Arrow driver needs a search_path that the pooler would not accept from the client, so it is set for the role.
     """
     fresh.execute("ALTER ROLE postgres IN DATABASE tail SET search_path = pg_catalog, pg_temp")
     with pooler.pooled(cluster, shared_folder, more="server_round_robin = 1\nmin_pool_size = 2\n") as port:
@@ -101,7 +100,7 @@ def test_behind_a_pooler_each_row_comes_once(fresh: Connection, behind: Tail, ou
     if output == "json":
         assert numbers(written.decode()) == list(range(26, 51))
     elif output == "arrow":
-        import pyarrow as pa  # noqa: PLC0415  # for the tests of Arrow
+        import pyarrow as pa  # noqa: PLC0415  # only the Arrow tests need it
 
         assert pa.ipc.open_stream(written).read_all().column("n").to_pylist() == list(range(26, 51))
     assert len(list((behind.folder / "d").glob("*.parquet"))) == (8 if output == "parquet" else 0)
@@ -137,7 +136,7 @@ print(lines)
 
 
 def test_standard_error_is_not_replaced(fresh: Connection, cluster: Cluster) -> None:
-    """The thread that reads rows does not redirect standard error, and writes no messages of the server to it."""
+    """The thread that reads rows does not redirect standard error, and writes no server messages to it."""
     insert(fresh, 3)
     batch = value(fresh, "SELECT to_jsonb(reader_next_batch('events', reader_start('events')))::text")
     done = subprocess.run(
@@ -152,7 +151,7 @@ SHOWN = """SELECT pg_catalog.string_agg(s.setting, ' ')::pg_catalog.text FROM pg
 
 
 def test_timeouts_of_the_role_do_not_apply_to_reads(fresh: Connection, cluster: Cluster) -> None:
-    """Connections that read, and sessions of inorder prepare, disable the timeouts in their transactions."""
+    """Reading connections and sessions of inorder prepare disable the timeouts in their transactions."""
     names = [name for name, first in TIMEOUTS.items() if fresh.info.server_version >= first]
     for name in names:
         fresh.execute(f"ALTER DATABASE tail SET {name} = '10min'".encode())

@@ -1,4 +1,4 @@
-"""The server cuts off reads of inorder tail: the next batches are smaller, and each run gets further."""
+"""If the server interrupts reads of inorder tail, later batches are smaller, and each run makes progress."""
 
 import os
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from inorder.tail.source import Batch
 pytestmark = pytest.mark.server
 
 ROWS, FIRST, MOST = 4000, 500, 1000
-# The rows are so wide that the server is still sending rows when the client receives the first row.
+# The rows are so wide that the server is still sending rows when the client receives the first one.
 WIDE = "INSERT INTO {} SELECT {}, n, repeat('x', 2000) FROM generate_series(1, %s) AS n"
 BY_ROW = f"DO $$ BEGIN FOR n IN 1 .. {ROWS} LOOP INSERT INTO kept VALUES (n, n, repeat('x', 2000)); END LOOP; END $$"
 END = """SELECT pg_{}_backend(pid) FROM pg_stat_activity
@@ -30,11 +30,11 @@ END = """SELECT pg_{}_backend(pid) FROM pg_stat_activity
 
 
 class Cut:
-    """Ends each read of more than ``most`` rows after its first rows have arrived."""
+    """Interrupts each read of more than ``most`` rows once its first rows have arrived."""
 
     def __init__(self, server: Connection, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.server, self.how, self.most = server, how, MOST
-        self.asked = list[int]()  # number of rows of each batch that was begun
+        self.asked = list[int]()  # number of rows requested in each batch
         put = Delivery.put
 
         def watched(delivery: Delivery, batch: Batch, rows: Any, header: bytes) -> None:
@@ -74,7 +74,10 @@ def wide(fresh: Connection) -> Connection:
 
 
 def keys(path: Path) -> list[int]:
-    """The values of the column n in a file. Lines without a row, whose n is null, are left out."""
+    """Return the values of column n in a file.
+
+    Lines without a row, where n is null, are left out.
+    """
     texts = [line.split(b'"n":')[1].split(b",")[0] for line in path.read_bytes().splitlines()]
     return sorted(int(n) for n in texts if n != b"null")
 
@@ -112,7 +115,7 @@ def test_batches_for_a_file_shrink_and_grow_again(
 
 
 class OneShard:
-    """Replaces the catalog of Citus: the table has one shard."""
+    """Replaces the Citus catalog: the table has one shard."""
 
     def __init__(self, session: Session, name: str) -> None:
         self.table = session.table(name)
@@ -144,7 +147,7 @@ def test_batches_shrink_before_a_reader_sees_any_of_their_rows(
         f"{cluster.dsn} dbname=tail", "events", tmp_path / "p", None, output=output, batch_rows=ROWS, **sink
     )
     if output in ("arrow", "parquet"):
-        cut.most = 3 * MOST  # the driver returns the first row after it has read 4 MB
+        cut.most = 3 * MOST  # the driver returns the first row only after it has read 4 MB
     cut.run(request, tmp_path / "out")
     assert cut.asked[:2] == [ROWS, ROWS // 2]
     assert rows_in(tmp_path, output) == ROWS
@@ -152,12 +155,12 @@ def test_batches_shrink_before_a_reader_sees_any_of_their_rows(
 
 def rows_in(folder: Path, output: str) -> int:
     if output == "parquet":
-        from pyarrow import parquet  # noqa: PLC0415  # for the tests of Arrow
+        from pyarrow import parquet  # noqa: PLC0415  # only the Arrow tests need it
 
         return sum(parquet.read_metadata(file).num_rows for file in (folder / "d").glob("*.parquet"))
     files = [file for file in folder.iterdir() if file.name not in ("p", "out") and file.is_file()]
     if output == "arrow":
-        import pyarrow as pa  # noqa: PLC0415  # for the tests of Arrow
+        import pyarrow as pa  # noqa: PLC0415  # only the Arrow tests need it
 
         return sum(pa.ipc.open_stream(file.read_bytes()).read_all().num_rows for file in files)
     return sum(file.read_bytes().count(b"\n") - (output == "csv") for file in files)
@@ -167,7 +170,7 @@ def rows_in(folder: Path, output: str) -> int:
 def test_each_run_gets_further_if_its_session_is_ended(
     wide: Connection, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """The next run begins with a single batch, not with the batch that joined several batches."""
+    """The next run begins with a single batch, not with the one that joined several batches."""
     request = requested(wide, cluster, tmp_path, kind)
     cut = Cut(wide, "terminate", monkeypatch)
     for number in range(1, 4):

@@ -1,6 +1,6 @@
 """inorder tail --order-by delivers rows in the order of a column.
 
-The order is kept even if a transaction got its number long before it wrote.
+The order is kept even if a transaction got its ID long before it wrote.
 """
 
 import json
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 @pytest.fixture
 def ordered(fresh: Connection) -> Connection:
-    """A table with an identity column, whose value is assigned when a row is written."""
+    """Return a session with a table whose identity column gets its value when the row is written."""
     fresh.execute('ALTER TABLE events ADD "s q" bigint GENERATED ALWAYS AS IDENTITY')
     fresh.execute('CREATE INDEX ON events ("s q")')
     return fresh
@@ -39,7 +39,7 @@ def test_rows_come_in_the_order_of_the_column(tail: Tail, ordered: Connection) -
 
 
 def test_a_set_that_was_begun_is_finished_first(tail: Tail, ordered: Connection) -> None:
-    """The next run finishes the set, even by a batch that is not full, before it delivers later transactions."""
+    """Before the next run delivers later transactions, it finishes the set, even with a batch that is not full."""
     write(ordered, *range(1, 8))
     failing = ("--exec", "cat >> got; test $(wc -l < got) -ne 6")
     options = ("events", "--position", "p", "--order-by", "s q", "--batch-rows", "3")

@@ -1,4 +1,4 @@
-"""inorder tail into a file that is moved, copied, rotated or restored: each row comes once, or there is an error."""
+"""inorder tail into a file that is moved, copied, rotated or restored writes each row once, or reports an error."""
 
 import os
 import random
@@ -69,9 +69,9 @@ def test_a_file_moved_to_another_file_system_is_recognized(
 
 @contextmanager
 def mounted(image: Path, place: Path) -> Iterator[int]:
-    """A file system in a file.
+    """Mount a file system from a file, and yield its device number.
 
-    The loop device stays in use, so that the next file system gets another device number.
+    The loop device stays in use, so that the next file system gets a different device number.
     """
     device = subprocess.run(["losetup", "--show", "-f", image], check=False, capture_output=True, text=True)
     if device.returncode:
@@ -150,7 +150,7 @@ def test_rotation_during_a_run_loses_no_row(tail: Tail, fresh: Connection) -> No
 def test_rotation_of_half_a_batch_is_refused(tail: Tail, fresh: Connection, create: bool) -> None:
     """The new file would have the whole batch, and the previous file half of it.
 
-    The HINT says how to complete the batch.
+    The HINT explains how to complete the batch.
     """
     insert(fresh, 6_000)
     half_a_batch(tail, *LARGE)
@@ -197,7 +197,10 @@ def test_copytruncate_is_noticed(tail: Tail, fresh: Connection) -> None:
 
 
 def unmarked(tail: Tail, *arguments: str) -> tuple[int, str]:
-    """The exit code and the messages of a run into a file of another owner, as opened by systemd for "append:"."""
+    """Return the exit code and the messages of a run.
+
+    The run writes into a file of another owner, opened the way systemd does for "append:".
+    """
     environment = tail.environment | {preloaded.UNMARKED: "yes"}
     with (tail.folder / "out").open("ab") as out:
         running = preloaded.Run(["tail", *arguments], tail.folder, environment, out, subprocess.PIPE)
@@ -211,7 +214,7 @@ def unmarked(tail: Tail, *arguments: str) -> tuple[int, str]:
 def test_copytruncate_of_a_file_without_attributes_is_noticed(
     tail: Tail, fresh: Connection, follow: tuple[str, ...]
 ) -> None:
-    """The file is identified by its inode. A message reports that once."""
+    """The file is identified by its inode. A message reports this once."""
     insert(fresh, 10)
     code, messages = unmarked(tail, *EVENTS)
     assert (code, tail.rows()) == (0, list(range(1, 11)))
@@ -229,9 +232,9 @@ def test_copytruncate_of_a_file_without_attributes_is_noticed(
 
 
 def test_a_new_file_with_the_inode_of_the_former_is_accepted(tail: Tail, fresh: Connection) -> None:
-    """The new file must not be taken for a former file that was emptied.
+    """The new file must not be mistaken for the previous file after truncation.
 
-    This requires a file system that distinguishes two files with one inode number.
+    This requires a file system that can distinguish two files with the same inode number.
     """
     insert(fresh, 10)
     unmarked(tail, *EVENTS)
@@ -257,7 +260,7 @@ def test_copytruncate_under_a_feed_is_noticed(tail: Tail, fresh: Connection) -> 
 def test_rows_with_other_columns_are_not_written_under_the_same_header(
     tail: Tail, fresh: Connection, feed: bool
 ) -> None:
-    """Values below the former header would seem to belong to other columns.
+    """Values below the previous header would appear to belong to other columns.
 
     The number of columns may be the same.
     """
@@ -280,7 +283,7 @@ def test_rows_with_other_columns_are_not_written_under_the_same_header(
 
 
 def has_attributes(folder: Path) -> bool:
-    """True if the file system supports user attributes."""
+    """Return True if the file system supports user attributes."""
     with suppress(OSError), tempfile.NamedTemporaryFile(dir=folder) as file:
         os.setxattr(file.name, "user.inorder.test", b"1")
         return True
@@ -413,7 +416,7 @@ def test_a_file_is_not_written_over(tail: Tail, fresh: Connection) -> None:
 
 
 def test_messages_are_not_written_among_rows(tail: Tail, fresh: Connection) -> None:
-    """2>&1 would write messages among the rows of the file."""
+    """With 2>&1, messages would be written among the rows of the file."""
     insert(fresh, 5)
     tail.appended(*EVENTS)
     with (tail.folder / "out").open("ab") as stream:
@@ -428,7 +431,7 @@ def test_messages_are_not_written_among_rows(tail: Tail, fresh: Connection) -> N
 
 
 def test_a_run_ends_if_its_file_is_removed(tail: Tail, fresh: Connection) -> None:
-    """New rows would go to a file without a name. The run ends, and the next run writes the rows to a new file."""
+    """New rows would go to an unlinked file. The run ends, and the next one writes the rows to a new file."""
     insert(fresh, 5)
     out = tail.folder / "out"
     with tail.started(*EVENTS, "--follow", "--interval", "10ms", to="out") as running:
@@ -442,13 +445,13 @@ def test_a_run_ends_if_its_file_is_removed(tail: Tail, fresh: Connection) -> Non
 
 
 def test_without_disk_space_a_file_ends_at_the_saved_position(tail: Tail, fresh: Connection) -> None:
-    """If the disk is full within a batch or its header, the file has no partial row, and no row is repeated later."""
+    """If the disk fills up within a batch or header, the file has no partial row, and no row is repeated later."""
     insert(fresh, 4_000)
     for form in ("json", "csv"):
         arguments = ("events", "--format", form, "--batch-rows", "1500", "--position")
         tail.appended(*arguments, "whole", to=f"{form} whole")
         content = (tail.folder / f"{form} whole").read_bytes()
-        # A position takes 2,000 bytes, and the first block of rows more than 3,000 bytes.
+        # A position takes 2,000 bytes, and the first block of rows more than 3,000.
         rooms = (3_000, len(content) // 2, len(content) - 1)
         for room in rooms if LONG_RUN or form == "csv" else rooms[:1]:
             name = f"{form} {room}"
@@ -481,7 +484,7 @@ def test_accepted_output_stays_if_no_row_can_be_written(tail: Tail, fresh: Conne
     with (tail.folder / "out").open("a") as out:
         out.write('{"n": 0}\n')
     insert(fresh, 3, 4)
-    room = (tail.folder / "p").stat().st_size // 2  # enough for the rows, not for the position
+    room = (tail.folder / "p").stat().st_size // 2  # enough for the rows, but not for the position
     assert "cannot write p, which is unchanged" in tail.without_room(room, *EVENTS, "--accept-output", to="out")
     assert tail.rows() == [1, 2, 3, 0]
 
@@ -513,7 +516,7 @@ def is_longer(path: Path, than: int) -> bool:
 
 
 def test_a_csv_file_has_each_row_once_after_a_kill_at_any_moment(tail: Tail, fresh: Connection) -> None:
-    """A kill before the first rows are complete must not leave a second header."""
+    """A kill before the first rows are complete must not cause a second header."""
     csv, out = (*EVENTS, "--format", "csv"), tail.folder / "out"
     for first in range(1, 4000, 500):
         insert(fresh, 500, first)

@@ -1,4 +1,4 @@
-"""inorder tail --format parquet: one file for each batch, with the same values as on the server."""
+"""inorder tail --format parquet writes one file per batch, with the same values as on the server."""
 
 import os
 from functools import partial
@@ -96,12 +96,12 @@ def test_null_and_empty_text_differ_in_a_table_of_one_column(fresh: Connection, 
 
 
 def test_another_reader_is_refused(fresh: Connection, tail: Tail) -> None:
-    """Files of two readers would be mixed. A reader that starts again would write rows a second time."""
+    """Files of two readers would be mixed, and a reader that starts over would write rows a second time."""
     insert(fresh, 3)
     tail(*RUN)
     assert f"not of the position file {tail.folder.resolve() / 'q'}" in tail(*RUN[:2], "q", *RUN[3:], code=2)
     (tail.folder / "p").unlink()
-    for _ in range(2):  # a refused run must not save a position: the next run would continue from it
+    for _ in range(2):  # a rejected run must not save a position, because the next run would continue from it
         assert "rows would be duplicated" in tail(*RUN, code=2)
     assert rows(tail.folder) == [1, 2, 3]
     (tail.folder / "out" / ".inorder").write_bytes(b"\xff")
@@ -164,9 +164,9 @@ def test_a_file_of_another_feed_stays(fresh: Connection, tail: Tail) -> None:
 
 
 def test_files_have_about_the_target_size(fresh: Connection, tail: Tail) -> None:
-    """The number of rows in the first file is a guess.
+    """The number of rows in the first file is an estimate.
 
-    The number of rows in each further file follows from the size of the previous file.
+    For each further file, it is derived from the size of the previous file.
     """
     for first in range(1, 60_001, 1000):
         insert(fresh, 1000, first)
@@ -198,7 +198,7 @@ def test_a_batch_may_end_with_a_group_of_rows(tmp_path: Path, monkeypatch: pytes
 
 
 def test_without_disk_space_a_directory_is_unchanged(fresh: Connection, tail: Tail) -> None:
-    """Closing the file that could not be written must not cause a second error."""
+    """Closing the incomplete file must not cause a second error."""
     insert(fresh, 4_000)
     message = tail.without_room(20_000, *RUN)
     assert "cannot write out/" in message and "File too large" in message, message

@@ -1,4 +1,4 @@
-"""The position file of inorder tail is complete or missing, and is checked before it is used."""
+"""The position file of inorder tail is complete or missing, and is checked before use."""
 
 import errno
 import fcntl
@@ -50,7 +50,7 @@ def position_of(**parts: object) -> bytes:
 
 
 def pending(**parts: object) -> bytes:
-    """A valid file with an unfinished batch, with some parts replaced."""
+    """Return a valid file with an unfinished batch, with some fields replaced."""
     return changed(pending={"batch": BATCH, "after": AFTER, "start": None} | parts)
 
 
@@ -164,7 +164,7 @@ def test_a_new_file_is_complete_or_missing(tmp_path: Path, monkeypatch: pytest.M
 def test_a_file_replaced_before_its_lock_is_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
 ) -> None:
-    """Without this check, this run would lock a file without a name, and the next run the file with the name."""
+    """Without this check, this run would lock an unlinked file, and the next run would lock the file with the name."""
     path, newer, lock = tmp_path / "p", tmp_path / "newer", files.lock_file
     for each in (path, newer):
         each.write_bytes(NEW)
@@ -185,7 +185,7 @@ def test_a_file_replaced_before_its_lock_is_opened_again(
 def test_no_file_of_another_name_is_touched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless_files: bool
 ) -> None:
-    """A file with a similar name, for example p.partial, may be the position of another reader."""
+    """A file with a similar name, such as p.partial, may be the position of another reader."""
     if not nameless_files:
         monkeypatch.setattr(os, "open", without_nameless_files)
     neighbours = {tmp_path / name for name in ("p.partial", f"p.{os.getpid()}.partial", "p.tmp", "p~", ".p")}
@@ -274,13 +274,13 @@ def test_a_file_that_is_no_position_file_is_left_unchanged(tail: Tail, fresh: Co
 def test_no_link_that_another_user_planted_is_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_nameless: bool
 ) -> None:
-    """The link is next to the file and has a guessed name, or it has replaced the file itself."""
+    """The link has a guessed name next to the file, or has replaced the file itself."""
     monkeypatch.setattr(secrets, "token_hex", lambda _bytes: "guessed")
     target = tmp_path / "p"
     planted, elsewhere = tmp_path / "p.guessed.partial", tmp_path / "elsewhere"
     with PositionFile(target) as file:
         if not has_nameless:
-            monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)  # as if there were no nameless files
+            monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)  # as if the system had no O_TMPFILE
         writes: list[Callable[[], None]] = [
             partial(file.save, b"content"), partial(files.write_whole, target, "text"),
             partial(files.require_writable, target),

@@ -1,4 +1,4 @@
-"""inorder tail and inorder count while the server restarts or crashes, with writers that do not wait for a disk."""
+"""inorder tail and inorder count while the server restarts or crashes, with writers that commit asynchronously."""
 
 import collections
 import signal
@@ -35,7 +35,7 @@ LAZY = SETTINGS | {"shared_buffers": "64MB"} | UNFLUSHED
 CRASHES = 20 if LONG_RUN else 3
 WRITERS = 4
 ROWS = 40_000  # number of rows in one batch of 2.3 MB
-BEGUN, MOST = 100_000, 2_000_000  # the run is held between these numbers of bytes
+BEGUN, MOST = 100_000, 2_000_000  # the run is stopped between these numbers of bytes
 POLL = ("--follow", "--interval", "20ms")
 
 
@@ -49,7 +49,7 @@ def test_a_permanent_error_is_not_retried(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_session_is_closed_before_another_connects(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the former session stayed open, each lock timeout of a long run would leave one more session open."""
+    """If the previous session stayed open, each lock timeout of a long run would leave one more session open."""
     sessions = set[object]()
 
     class OnPaper:
@@ -101,7 +101,7 @@ def lazy(server: Installation) -> Iterator[Cluster]:
 
 @pytest.fixture
 def private(server: Installation, lazy: Cluster, edition_name: str) -> Cluster:
-    """A server for this file only. The database "postgres" has the edition and the table."""
+    """Return a server for this file only, whose database "postgres" has the edition and the table."""
     if lazy.process is None or lazy.process.poll() is not None:
         lazy.start(LAZY)
     with connect(f"{lazy.dsn} dbname=template1") as admin:
@@ -113,7 +113,7 @@ def private(server: Installation, lazy: Cluster, edition_name: str) -> Cluster:
 
 
 def write(dsn: str, number: int, ended: threading.Event) -> None:
-    """Write transactions of different lengths until the event is set, even if the server is down in between.
+    """Write transactions of different lengths until the event is set, even if the server goes down meanwhile.
 
     One transaction in five is rolled back.
     """
@@ -164,7 +164,7 @@ def test_rows_that_are_handed_out_are_on_disk(private: Cluster) -> None:
             insert(connection, 1)
             written = value(connection, "SELECT pg_current_wal_insert_lsn()")
             connection.execute("SELECT reader_next_batch('events', reader_start('events'))")
-            # The position in the WAL may be after a page header that is not written yet. A header has at most 40 bytes.
+            # The LSN may follow a page header that is not written yet. A header has at most 40 bytes.
             assert value(connection, "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn - 40", written)
 
 

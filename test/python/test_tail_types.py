@@ -1,6 +1,6 @@
-"""Types of PostgreSQL in the formats of inorder tail: each value is preserved, or an error names its place.
+"""PostgreSQL types in the formats of inorder tail: each value is preserved, or an error names its location.
 
-Arrow and Parquet are read by DuckDB, binary and CSV by PostgreSQL, and JSON by the server that wrote it.
+DuckDB reads Arrow and Parquet, PostgreSQL reads binary and CSV, and the server that wrote the JSON also reads it.
 """
 
 import datetime
@@ -34,7 +34,7 @@ MADE = (
     "CREATE TYPE mood AS ENUM ('sad', 'fine')", "CREATE TYPE pair AS (a int, b numeric(5,2), c date)",
     "CREATE TYPE deep AS (a int[])", "CREATE DOMAIN small AS numeric(5,2)", "CREATE TYPE span AS RANGE (SUBTYPE = int)",
 )  # fmt: skip
-# The type in SQL, the value in SQL, the type in DuckDB, and the value in DuckDB.
+# The SQL type, the SQL value, the DuckDB type, and the DuckDB value.
 TYPES = [
     ("boolean", "true", "BOOLEAN", True),
     ("smallint", "-32768", "SMALLINT", -32768),
@@ -102,7 +102,7 @@ RUN = ("v", "--position")
 
 @pytest.fixture
 def types(fresh: Connection) -> Connection:
-    """A table with a column of each type, and with a row of nulls."""
+    """Return a session with a table that has a column of each type, and a row of nulls."""
     run(fresh, *MADE)
     columns = ", ".join(f'"{name}" {kind}' for name, (kind, *_) in zip(NAMES, TYPES, strict=True))
     fresh.execute(f"CREATE TABLE v (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {columns})".encode())
@@ -138,7 +138,7 @@ def test_duckdb_reads_the_same_values(types: Connection, tail: Tail, output: str
 
 
 def shown(value: object) -> object:
-    """The value, but a timestamp with time zone as text in the format of the server."""
+    """Return the value, with a timestamp with time zone as text in the server's format."""
     is_zoned = isinstance(value, datetime.datetime) and value.tzinfo
     return f"{value.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S}+00" if is_zoned else value  # type: ignore[attr-defined]
 
@@ -155,7 +155,7 @@ def test_postgresql_loads_the_same_values(types: Connection, tail: Tail, output:
 
 
 def test_json_has_the_same_values(types: Connection, tail: Tail) -> None:
-    """Values of the server's types are written as by row_to_json; values of other types are text."""
+    """Values of built-in types are written as row_to_json() writes them, and other values as text."""
     text = tail.written(*RUN, "p", "--format", "json")
     types.execute("CREATE TABLE again (LIKE v)")
     for line in io.StringIO(text.decode()):
@@ -163,7 +163,7 @@ def test_json_has_the_same_values(types: Connection, tail: Tail) -> None:
     assert types.execute("SELECT (v.*)::text FROM v EXCEPT SELECT (again.*)::text FROM again").fetchall() == []
 
 
-# Values that Arrow cannot represent, each with the message about it.
+# Values that Arrow cannot represent, with the error message for each.
 MISFITS = [
     ("date", "'infinity'", "infinity, or a value outside the years"),
     ("date", "'0044-03-15 BC'", "infinity, or a value outside the years"),
@@ -217,7 +217,7 @@ def test_a_value_that_arrow_cannot_represent_becomes_null_on_request(fresh: Conn
 
 
 def test_nulls_among_values_stay_in_their_places(fresh: Connection, tail: Tail) -> None:
-    """The table has a column of each type for which the tool itself builds the Arrow array."""
+    """The table has a column of each type whose Arrow array the tool builds itself."""
     run(fresh, *MADE)
     kinds = {"a": "pair", "b": "int[]", "c": "mood", "d": "numeric(5,2)", "e": "uuid", "f": "jsonb", "g": "timestamptz"}
     columns = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
@@ -247,9 +247,9 @@ def test_nulls_among_values_stay_in_their_places(fresh: Connection, tail: Tail) 
 def test_a_batch_is_read_again_if_labels_change_meanwhile(
     fresh: Connection, names: tuple[str, str], hint: str | None
 ) -> None:
-    """Arrow has the labels of the snapshot, but the server sends the current labels.
+    """Arrow has the labels of the snapshot, but the server sends the current ones.
 
-    Therefore the batch is read again.
+    The batch is therefore read again.
     """
     run(fresh, "CREATE TYPE mood AS ENUM ('fine', 'bad')", "CREATE TABLE v (id int PRIMARY KEY, c mood NOT NULL)",
         "INSERT INTO v VALUES (1, 'fine'), (2, 'bad')")  # fmt: skip
@@ -272,7 +272,10 @@ def test_a_batch_is_read_again_if_labels_change_meanwhile(
 
 @pytest.fixture
 def unchecked(cluster: Cluster, tmp_path: Path) -> Iterator[Tail]:
-    """A database whose encoding accepts any bytes as text. Some values in its table are not valid text."""
+    """Yield the tool on a database whose encoding accepts any bytes as text.
+
+    Some values in its table are not valid text.
+    """
     with connect(cluster.dsn) as admin:
         admin.execute("CREATE DATABASE unchecked ENCODING 'SQL_ASCII' TEMPLATE template0 LOCALE 'C'")
         with connect(f"{cluster.dsn} dbname=unchecked") as session:

@@ -66,7 +66,7 @@ def test_every_sql_function_is_documented_and_tested() -> None:
     source = sql_source()
     functions = SQL_FUNCTION.findall(source)
     names = {name for schema, name in functions if schema == PUBLIC}
-    # Functions that are created in a loop are used only by operators.
+    # Functions created in a loop are used only by operators.
     assert len(names) >= 50 and len(re.findall(r"(?<!')CREATE (?:OR REPLACE )?FUNCTION", source)) == len(
         SQL_FUNCTION.findall(source)
     ), "a function is created without its schema"
@@ -77,7 +77,7 @@ def test_every_sql_function_is_documented_and_tested() -> None:
 
 def test_every_internal_function_is_used() -> None:
     source = sql_source()
-    # Update scripts may call functions that no other function calls.
+    # Update scripts may call functions that nothing else calls.
     updates = (ROOT / "test" / "upgrade").glob("*.sql")
     calling = source + "".join(path.read_text() for path in (*C_FILES, *updates))
     faces = re.findall(rf"CREATE FUNCTION {PUBLIC}\.(\w+)\([^;]*?AS 'MODULE_PATHNAME', '\w*as_owner'", source)
@@ -134,9 +134,9 @@ VAGUE = {"one", "found", "others", "part", "known", "rest", "kept", "seen", "tol
 
 
 def vague_variables(path: Path) -> list[str]:
-    """Variables and parameters whose names do not say what they hold, with their lines.
+    """Return variables and parameters whose names do not say what they hold, with their lines.
 
-    Fields of classes are left out.
+    Class fields are left out.
     """
     tree = parsed(path)
     classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
@@ -156,7 +156,7 @@ def test_variables_are_named_after_what_they_hold() -> None:
 
 
 def test_only_the_command_line_replaces_standard_streams() -> None:
-    """A library that replaces a standard stream replaces it for all threads and children of the process."""
+    """A library that replaces a standard stream does so for all threads and children of the process."""
     change = re.compile(r"\bdup2?\(|\bsys\.(?:std(?:in|out|err)) *=")
     assert [str(path.relative_to(ROOT)) for path in PYTHON_FILES if change.search(path.read_text())] == [
         "inorder/cli.py",
@@ -193,7 +193,7 @@ def test_every_dependency_has_its_reason() -> None:
 
 
 def test_the_map_names_each_module_that_an_operator_runs() -> None:
-    """Files in lab/ are left out: they are in a diagram."""
+    """Files in lab/ are left out, because a diagram shows them."""
     named = set(re.findall(r"\w+", text("CONTRIBUTING.md").partition("## The laboratory")[0]))
     files = [*(ROOT / "sql").rglob("*.sql"), *(path for path in PYTHON_FILES if "lab" not in path.parts)]
     assert [str(path) for path in files if path.stem not in {*named, "__init__", "__main__"}] == []
@@ -206,7 +206,7 @@ def test_every_kind_of_key_is_documented_and_styled() -> None:
 
 
 def test_every_test_in_the_list_of_long_tests_exists() -> None:
-    """If a file of SLOWEST does not exist, its name has no effect."""
+    """If a file in SLOWEST does not exist, its name has no effect."""
     assert all((ROOT / "test" / "python" / f"{name}.py").exists() for name in SLOWEST)
     assert len(set(SLOWEST)) == len(SLOWEST)
 
@@ -226,7 +226,7 @@ def test_links_between_documents_have_targets() -> None:
             assert not anchor or aim.suffix != ".md" or anchor in anchors(aim), f"{document.name}: {target}#{anchor}"
 
 
-# Scripts that handle --help themselves. All other scripts pass --help on to a program.
+# Scripts that handle --help themselves. All other scripts pass it on to a program.
 SHELL_SCRIPTS = [
     path for path in sorted((ROOT / "script").glob("*")) if path.is_file() and "--help)" in path.read_text()
 ]
@@ -251,21 +251,21 @@ def test_no_conflict_of_a_merge_is_left() -> None:
 
 
 def test_no_registry_host_is_named() -> None:
-    # debian/copyright must have the name of its format, which is therefore allowed.
+    # The name of its format, which debian/copyright must contain, is allowed.
     hosts = re.compile(r"://(?!www\.debian\.org/doc/)[a-z.-]*(pyp|pythonh|npmj|crates|maven|debian)[a-z.-]*")
     assert [path for path in committed_files() if hosts.search(path.read_text(errors="replace"))] == []
 
 
-# A call without a schema. Two similar texts are not calls: a common table expression, as in tree(hash) AS (…), and a
+# A call without a schema. Two similar strings are not calls: a common table expression, as in tree(hash) AS (…), and a
 # hint to call a function again.
 UNQUALIFIED = re.compile(r"""(?<![.\w@"'-])(\w+)\((?!\w+\) AS \(|\) again)""")
 QUOTED_TEXT = re.compile(r"'(?:[^']|'')*'")
 
 
 def test_calls_of_own_functions_are_qualified() -> None:
-    """The functions run with the search_path pg_catalog, pg_temp.
+    """The functions run with search_path set to pg_catalog, pg_temp.
 
-    An unqualified call in them would fail, but only when it is executed.
+    An unqualified call in them would fail, but only when executed.
     """
     sources = [re.sub(r"--\s.*", "", path.read_text()) for path in (*SQL_FILES, *PLAIN_FILES)]
     own_functions = {name for source in sources for _, name in SQL_FUNCTION.findall(source)}
@@ -274,13 +274,13 @@ def test_calls_of_own_functions_are_qualified() -> None:
     assert {name for text in texts for name in UNQUALIFIED.findall(text) if name in own_functions} == set()
 
 
-# The entries in the first column of tables in docs/troubleshooting.md.
+# The entries in the first column of the tables in docs/troubleshooting.md.
 ENTRIES = [
     entry
     for row in re.findall(r"^\| (`.*?`) \|", text("docs/troubleshooting.md"), re.M)
     for entry in re.findall(r"`([^`]+)`", row)
 ]
-LEAST_LETTERS = 10  # an entry with fewer letters would fit any message
+LEAST_LETTERS = 10  # an entry with fewer letters would match any message
 MESSAGES = messages()
 
 
@@ -312,14 +312,14 @@ def test_the_stress_test_identifies_refusals_by_words_of_the_sql() -> None:
 
 
 def test_names_chosen_by_others_are_escaped_on_a_terminal() -> None:
-    """Text of the tool may contain names that others have chosen. print_text, one_line and lines escape such names."""
+    """Output of the tool may contain names chosen by others, which print_text, one_line and lines escape."""
     raw = re.compile(r"^ *(?:click\.echo|print)\(f[\"'](?:(?!err=True|(?:one_line|lines)\().)*\)$", re.M)
     files = [path for path in PYTHON_FILES if "lab" not in path.parts]
     assert {path.name: calls for path in files if (calls := raw.findall(path.read_text()))} == {}
 
 
 def test_a_script_with_its_own_tests_also_runs_the_long_ones() -> None:
-    """script/test --long leaves out tests for which such a script exists. With another edition no test is left out."""
+    """script/test --long leaves out tests that have such a script. With a different edition no test is left out."""
     scripts = [path for path in (ROOT / "script").iterdir() if path.is_file()]
     suites = [
         path.name for path in scripts if set(re.findall(r"test/python/(test_\w+)\.py", path.read_text())) & {*LONG}
@@ -329,7 +329,7 @@ def test_a_script_with_its_own_tests_also_runs_the_long_ones() -> None:
 
 
 def test_the_documentation_is_short() -> None:
-    """The manual of functions, results of runs, and pages that are made from other pages do not count."""
+    """The function manual, run results and generated pages do not count."""
     pages = [path.relative_to(ROOT) for path in DOCUMENTS if "docs" in path.parts]
     short = [page for page in pages if not {"results", "skill", "reference.md"} & {*page.parts}]
     assert sum(len(text(str(page)).split()) for page in short) <= 42_000 and len(short) > 30

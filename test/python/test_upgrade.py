@@ -34,7 +34,7 @@ pytestmark = pytest.mark.server
 RELEASED = {path.stem.removeprefix("inorder--") for path in (ROOT / "sql" / "released").glob("inorder--*.sql")}
 NUMBER = count(1)
 UPDATE = "ALTER EXTENSION inorder UPDATE"
-# After an update no role except the owner and the superuser may have more privileges than after an installation.
+# After an update, no role except the owner and superusers may have more privileges than after an installation.
 LEAKS = (
     "ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO leaked_to",
     "ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO leaked_to",
@@ -45,7 +45,7 @@ READ = "SELECT count(*) FROM feed_read('read', null::events)"
 
 @dataclass
 class Place:
-    """A server whose package can be replaced by the package of this checkout or of the next version."""
+    """A server whose package can be replaced with the package of this checkout or of the next version."""
 
     cluster: Cluster
     stages: dict[str, Path]
@@ -120,13 +120,13 @@ def test_an_update_keeps_everything(place: Place, tmp_path: Path, released: str)
         kept_state = Kept(before)
         positions = KeptPositions(before, place.cluster, tmp_path, "OF feed_position")
         place.install(NEXT)
-        with connect(dsn) as new:  # the library is new, the SQL is not
+        with connect(dsn) as new:  # the library is new, but the SQL is not
             kept_state.read(new, "read", 1)
             state = kept_state.state(new)
             run(new, UPDATE)
             assert version(new) == NEXT
             assert kept_state.state(new, like=state) == state
-            kept_state.read(before, "read", 1)  # the SQL is new, the library is not
+            kept_state.read(before, "read", 1)  # the SQL is new, but the library is not
             kept_state.insert(before, 1)
             before.close()
             kept_state.goes_on(new)
@@ -154,7 +154,7 @@ def test_a_session_keeps_the_library_that_it_has_loaded(place: Place) -> None:
         with connect(dsn) as new_session:
             run(new_session, UPDATE)
         place.install(__version__)
-        with connect(dsn) as back:  # the package is older now, the SQL is not
+        with connect(dsn) as back:  # the package is older now, but the SQL is not
             assert version(back) == NEXT
             kept_state.goes_on(back)
 
@@ -175,7 +175,7 @@ def test_incompatible_versions_are_refused(place: Place, label: str, library: st
             refused, unused = (session, new) if library == __version__ else (new, session)
             message, hint = refusal(refused, READ)
             assert message == says and hint.startswith(hints)
-            # Writers continue, even writers of a guarded table.
+            # Writers continue, even on a guarded table.
             kept_state.insert(refused, 1)
             run(new, f"ALTER TYPE inorder_internal.interface_version RENAME VALUE '{label}' TO '1'")
             unused.close()
@@ -212,7 +212,10 @@ def test_make_install_replaces_the_library(server: Installation, stages: dict[st
 
 
 def write(tree: Path, folder: Path, *options: str) -> Path:
-    """Write the output of the tree's script/sql-edition into a file that the server's account may read."""
+    """Write the output of the tree's script/sql-edition into a file, and return the path.
+
+    The server's account may read the file.
+    """
     done = subprocess.run([tree / "script" / "sql-edition", *options], check=True, capture_output=True)
     path = folder / f"edition{next(NUMBER)}.sql"
     path.write_bytes(done.stdout)
@@ -361,7 +364,10 @@ def of_both_editions(
 
 
 def check_groups(connection: Connection) -> None:
-    """While there are writers, the view counts the table until the first fold; then it reads the counts."""
+    """Check that the view equals GROUP BY while rows change, before and after the first fold.
+
+    The view counts the table before that fold, and reads the stored counts afterwards.
+    """
     for statement in (
         "DELETE FROM orders WHERE id < 9",
         counted_groups.FOLD,

@@ -1,4 +1,4 @@
-"""The type uuid_v1 beyond the tests of pg_regress: fuzzing, amcheck, drivers, dumps, and many comparisons."""
+"""The type uuid_v1 beyond the pg_regress tests: fuzzing, amcheck, drivers, dumps, and many comparisons."""
 
 import itertools
 import random
@@ -20,7 +20,7 @@ from restoring import copied
 from world.sql import value
 
 pytestmark = pytest.mark.server
-INPUTS = 1_000_000 if LONG_RUN else 20_000  # number of inputs, and number of pairs that are compared
+INPUTS = 1_000_000 if LONG_RUN else 20_000  # number of inputs, and of pairs that are compared
 RAW_VALUES = 5_000
 ALPHABET = "0123456789abcdefABCDEF{}-gG _:\t\u00e4/@`'\\"
 
@@ -35,7 +35,7 @@ def version_1(generator: random.Random) -> str:
 
 
 def mutated(generator: random.Random) -> str:
-    """A text form of a UUID, mostly of version 1, in which some characters were changed, dropped, added or moved."""
+    """Return the text form of a UUID, mostly of version 1, with some characters changed, dropped, added or moved."""
     text = version_1(generator) if generator.random() < 0.8 else standard(generator.getrandbits(128))
     form = generator.random()
     if form < 0.15:
@@ -68,7 +68,7 @@ def judge(connection: Connection) -> Iterator[Connection]:
 def test_texts_are_accepted_exactly_as_by_the_type_uuid(judge: Connection, cluster: Cluster) -> None:
     generator = random.Random(3)
     soft = cluster.server.major >= 16
-    inputs = INPUTS if soft else INPUTS // 20  # without soft errors each input takes two subtransactions
+    inputs = INPUTS if soft else INPUTS // 20  # without soft errors, each input takes two subtransactions
     judge.execute("CREATE TABLE fuzz.forms (form text)")
     with judge.cursor() as cursor, cursor.copy("COPY fuzz.forms FROM STDIN") as copy:
         for _ in range(inputs):
@@ -99,7 +99,7 @@ def copy_binary(connection: Connection, values: list[bytes]) -> None:
 
 
 def test_binary_input_accepts_only_values_that_text_input_accepts(judge: Connection) -> None:
-    """16 bytes are stored unchanged if they are a UUID of version 1, and refused otherwise."""
+    """16 bytes are stored unchanged if they are a version 1 UUID, and rejected otherwise."""
     judge.execute("CREATE TABLE fuzz.raw (id uuid_v1)")
     generator = random.Random(5)
     valid: list[bytes] = []
@@ -138,7 +138,10 @@ WHERE p.prorettype IN ('uuid'::regtype, 'uuid_v1'::regtype)
 
 
 def calls_with_times(connection: Connection) -> Iterator[tuple[str, str]]:
-    """Calls, with extreme times, of each function that generates a key from one or more times; and the result type."""
+    """Yield calls with extreme times, with their result types.
+
+    They call each function that generates a key from one or more times.
+    """
     moments = [f"'{moment}'::timestamptz" for moment in TIMES]
     ranges = [f"tstzrange({low}, {high}, '{ends}') " for low in moments for high in moments for ends in ("[)", "(]")]
     values = {
@@ -244,10 +247,11 @@ def test_values_indexes_and_partitions_survive_dump_and_restore(cluster: Cluster
     with copy_of("template1", cluster, "v1_source") as source:
         source.execute(setup.encode())
         with copied(cluster, "v1_source", cluster, "v1_target", "plain", tmp_path) as target:
-            assert ">=~" in (tmp_path / "dump").read_text()  # the dump has the view as it was written
+            assert ">=~" in (tmp_path / "dump").read_text()  # the dump contains the view as it was written
             looks = [value(session, look) for session in (source, target)]
             for session in (source, target):
-                for step in ("SELECT 1", "REINDEX TABLE h", "VACUUM FULL h"):  # VACUUM FULL rewrites as CLUSTER does
+                # VACUUM FULL rewrites the table as CLUSTER does
+                for step in ("SELECT 1", "REINDEX TABLE h", "VACUUM FULL h"):
                     session.execute(step.encode())
                     check_indexes(cluster, session)
     assert looks[0] == looks[1] and str(looks[0]).endswith("300")
@@ -296,7 +300,7 @@ def test_scans_use_skip_support_where_the_server_has_it(judge: Connection, clust
     assert len(by_plan[0][0]) == 6
     declared = value(judge, "SELECT to_regprocedure('uuid_v1_skipsupport(internal)') IS NOT NULL")
     assert declared == (cluster.server.major >= 18)
-    if declared:  # there are several searches: the scan skips from id to id
+    if declared:  # there are several searches, because the scan skips from id to id
         judge.execute("SET enable_seqscan = off; SET enable_indexscan = on; SET enable_indexonlyscan = on")
         plan = judge.execute("EXPLAIN (ANALYZE, TIMING OFF) SELECT id FROM fuzz.pairs WHERE n = 1").fetchall()
         searches = [int(str(line[0]).split(":")[1]) for line in plan if "Index Searches" in str(line[0])]

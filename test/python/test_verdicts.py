@@ -1,4 +1,4 @@
-"""Verdicts on the first screen of a page and in the last lines of a terminal, and results that are not decided."""
+"""Verdicts on the first screen of a page and in the last lines of a terminal, and undecided results."""
 
 import re
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def cut(result: Result, rounds: int) -> Result:
 def test_random_keys_are_judged_only_after_enough_rounds() -> None:
     """If random keys have a quarter of the speed of bigint, six rounds decide the question.
 
-    Three rounds do not decide the question, and the report says how many rounds are needed.
+    Three rounds do not, and the report says how many are needed.
     """
     sure, key = report_of(a_result()).verdicts(a_result()), "Are random keys expensive?"
     assert [(verdict.question, verdict.answer) for verdict in sure] == [(key, "Yes")]  # no ordered kind was measured
@@ -98,7 +98,7 @@ def test_a_key_that_is_certainly_slower_is_not_recommended_to_save_wal() -> None
 def test_slowdown_is_judged_relative_to_bigint(share: float, answer: str) -> None:
     """While the large table is measured, the whole machine is four times slower.
 
-    The slowdown of the machine must not count as a slowdown of a kind of key.
+    This must not count as a slowdown of a kind of key.
     """
     result = a_result()
     result.plan["rows"] = [1000, 10_000]
@@ -117,7 +117,7 @@ def test_noisy_measurements_show_a_sentence_instead_of_bars() -> None:
 
 
 def test_each_factor_in_the_verdict_is_in_the_manual() -> None:
-    """Each factor is in a row of a table in docs/like.md."""
+    """Each factor is in a table row of docs/like.md."""
     manual = (ROOT / "docs" / "like.md").read_text(encoding="utf-8")
     factors = re.findall(r"^\|.*\| ([0-9.]+) \[[0-9.–]+\] \|", manual, re.M)
     assert {str(factor) for factor in LIKE.values()} <= set(factors)
@@ -161,7 +161,7 @@ def test_explanations_are_collapsed() -> None:
     assert bars[:2] == [("100.0", "1,000"), ("25.0", "250")]
 
 
-WITHOUT_BARS = {"noise", "quality"}  # tables with several units, with ratios, or with words
+WITHOUT_BARS = {"noise", "quality"}  # tables with several units, ratios, or words
 
 
 @pytest.mark.parametrize("name", recorded_names())
@@ -239,7 +239,7 @@ def test_a_machine_that_slowed_down_is_reported() -> None:
 
 
 def test_bars_of_enough_rounds_have_their_intervals() -> None:
-    """The longest interval ends at the edge. Bars of too few rounds, or of counted rows, have no interval."""
+    """The longest interval ends at the edge. Bars for too few rounds, or for row counts, have no interval."""
     result = with_ordered(v7=(1, 1.01, 18_000))
     bars = [bar for verdict in report_of(result).verdicts(result) for bar in verdict.bars]
     page = render([Labelled("a", result)])
@@ -254,6 +254,6 @@ def test_bars_of_enough_rounds_have_their_intervals() -> None:
 
 
 def test_a_short_name_is_explained_where_it_first_occurs() -> None:
-    for wal in (18_000, 18_200):  # xact has less WAL than version 7, and then more
+    for wal in (18_000, 18_200):  # xact has less WAL than version 7 at first, and then more
         page = render([Labelled("a", with_ordered(v7=(1, 1.01, 18_100), xact=(1, 1.01, wal)))])
         assert page[page.index("xact", page.index("<main>")) :].startswith("xact (transaction-ordered)")

@@ -1,4 +1,4 @@
-"""Transaction ID wraparound: after four billion transactions, IDs in rows of the catalog are assigned again."""
+"""Transaction ID wraparound: after four billion transactions, IDs in catalog rows are assigned again."""
 
 import shutil
 import subprocess
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.server
 
 TRANSACTIONS_IN_SEGMENT = 1 << 20  # number of transactions in a segment of pg_xact, a file of 256 kB
 IDS = 1 << 32
-# Jumps are shorter than two billion. After the second jump, rows of the catalog seem to come from future transactions.
+# Jumps are shorter than two billion. After the second jump, catalog rows appear to come from future transactions.
 JUMPS = (1_800_000_000, 3_400_000_000, IDS + 600_000_000)
 TABLES = {
     "keys": "id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int",
