@@ -27,7 +27,7 @@ UNLIKE = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """An advised figure and its measured value: WAL bytes saved, or index size in bytes."""
+    """A figure that inorder advise predicted, and the measured value: WAL bytes saved, or index size in bytes."""
 
     figure: str
     advised: float

@@ -35,7 +35,8 @@ LOG = (
     "PARTITION BY RANGE (change)",
     "CREATE TABLE t_changes_1 PARTITION OF t_changes DEFAULT",
 )
-# Each side has an edition ("" without a log), the statements to run before changes_enable(), and a baseline side.
+# For each side: the edition ("" without a log), the statements to run before changes_enable(), and the side to
+# which it is compared.
 SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "no log": ("", TABLE, ""),
     "C extension": ("c", TABLE, "no log"),

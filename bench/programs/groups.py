@@ -51,7 +51,7 @@ SLOT = (
 )
 COUNT = "SELECT status, count(*) FROM t GROUP BY status"
 SLOTS = "CREATE TABLE counts (status text, slot int, n int8, PRIMARY KEY (status, slot)) WITH (fillfactor = 50)"
-# Each side has an edition ("" without inorder), statements that create the counts, and a query for all counts.
+# For each side: the edition ("" without inorder), the statements that create the counts, and a query for all counts.
 SIDES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "no counts": ("", (), COUNT),
     "counter rows": ("", (
@@ -190,7 +190,7 @@ def print_groups(rounds: int, raw: Path | None, show: Path | None) -> None:
 
 
 def table(samples: Samples) -> list[str]:
-    """Return a Markdown table of medians. Most cells are ratios to the side without counts in the same round."""
+    """Return a Markdown table of medians. Most cells are relative to the table without counts in the same round."""
     names = [name for name in SIDES if name in next(iter(samples.values()))]
     lines = [f"| | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
     for name, sides in samples.items():

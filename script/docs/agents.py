@@ -23,7 +23,7 @@ description: Use when code reads new or changed rows of a PostgreSQL table by po
 
 script/docs/agents.py makes this file from the pages named below.
 """
-# Each section of the skill is a page and one of its headings, or "" for the text above the first heading.
+# The skill consists of these sections of pages. An empty heading stands for the text above the first heading.
 SECTIONS = (
     ("sets.md", "Is my polling safe?"),
     ("check.md", ""),

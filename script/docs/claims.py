@@ -88,7 +88,7 @@ def near(ratio: Estimate) -> Answer:
 
 
 def close_to(published: float) -> Callable[[Estimate], Answer]:
-    """Return a judge for claims that a value is about as published: see ``near``.
+    """Return a function that judges if a value is about as published: see ``near``.
 
     >>> [close_to(50)(Estimate(0.0, *ends, 6)).name for ends in ((49.0, 51.0), (30.0, 51.0), (1.0, 2.0))]
     ['HOLDS', 'OPEN', 'NOT']
@@ -114,7 +114,7 @@ def kept(ratio: Estimate) -> Answer:
 
 
 def below(published: float) -> Callable[[Estimate], Answer]:
-    """Return a judge for claims that a ratio is as low as published.
+    """Return a function that judges if a ratio is as low as published.
 
     The interval must be below 1. If it does not reach down to the published figure, the claim holds in part.
 
@@ -132,7 +132,7 @@ def below(published: float) -> Callable[[Estimate], Answer]:
 
 
 def above(published: float) -> Callable[[Estimate], Answer]:
-    """Return a judge for claims that a ratio is as high as published.
+    """Return a function that judges if a ratio is as high as published.
 
     The interval must be above 1. If it does not reach up to the published figure, the claim holds in part.
 

@@ -105,7 +105,7 @@ def between(points: Sequence[Sequence[float]], begins: float, ends: float) -> li
 
 
 def phases(run: Systems) -> Iterator[list[str]]:
-    """Yield a row for each phase of each system. Cells show the median of the phase → that of its last minute."""
+    """Yield a row for each phase of each system. Cells show two medians: of the phase, and of its last minute."""
     for name, system in run.items():
         for kind, begins, ends in system["phases"]:
             if kind == "warmup":

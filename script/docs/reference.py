@@ -64,7 +64,7 @@ def rows(connection: Connection, query: str, *parameters: object) -> list[Row]:
 
 
 def entries(connection: Connection) -> dict[str, list[Entry]]:
-    """Return the objects for users by heading. Functions with the same name are sorted by their arguments."""
+    """Group the public objects by heading. Functions with the same name are sorted by their arguments."""
     connection.execute("SET search_path = public, pg_catalog")
     by_heading: dict[str, list[Entry]] = {}
     for heading, signature, comment, relation in connection.execute(OBJECTS).fetchall():

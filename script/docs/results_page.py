@@ -65,7 +65,7 @@ def command(result: Result) -> str:
 
 
 def runs_part(results: Results) -> Iterator[str]:
-    """Yield the list of runs with their commands. Runs that other pages cite link to their reports."""
+    """Yield the list of runs with their commands. A run that another page cites has a link to its report."""
     rows = [
         [run_link(name), f"`{command(result).removeprefix('inorder lab run ')}`",
          result.method + ("" if result.complete else ENDED_EARLY), load_range(result), DISTURBED.get(name, "")]

@@ -62,7 +62,7 @@ def runs(path: Path = RUNS) -> list[Studied]:
 
 
 def is_done(run: Studied) -> bool:
-    """Return True if a stored result has the plan of this command, apart from the number of processors."""
+    """Return True if a stored result was made with the options of this command. The number of processors may differ."""
     name, *options = run.command.split()
     kind = all_experiments()[name]
     values = experiment_command(kind, print).make_context(name, options).params

@@ -1,4 +1,4 @@
-"""Claims of the studies P1 to P5, which docs/results/p1.md to p5.md answer."""
+"""Claims of the studies P1 to P5. The answers are in docs/results/p1.md to p5.md."""
 
 from inorder.lab.analysis.figures import per
 from inorder.lab.experiments.insert.summary import hit_percent

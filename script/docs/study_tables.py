@@ -44,10 +44,9 @@ def fullest(runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]
 
 
 def run_of(label: str, runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]) -> str:
-    """Return the run for a row of the main table: the fullest run, or else the fullest run that has this row."""
+    """Return the run for a row of the main table: of the runs that have the row, the run with the most figures."""
     having = {name: rows for name, rows in runs.items() if any(key[0] == label for key in rows)}
-    main = fullest(runs, results)
-    return main if main in having else fullest(having, results)
+    return fullest(having, results)
 
 
 def crossed(cells: Sequence[tuple[str, str, str]]) -> list[list[str]]:
