@@ -1,1 +1,4 @@
-"""Compute figures from measurements: statistics, the model, comparisons. The functions are pure."""
+"""Computations on measurements: statistics, the cost model, and comparisons.
+
+The functions are pure.
+"""

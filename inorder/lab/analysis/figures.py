@@ -1,6 +1,6 @@
-"""Compute the figures of a report from the runs of a result: medians over the rounds, and ratios within rounds.
+"""The figures of a report, computed from the runs of a result: medians over rounds, and ratios within rounds.
 
-All experiments compute their figures with these functions, which are pure.
+All experiments use these functions, which are pure.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from inorder.lab.analysis.stats import Estimate, estimate, ratios_by_round
 from inorder.lab.results.result import Result, Run
 
-# A value of a run: the name of a metric, or a function of the run that returns None if the value cannot be computed.
+# The name of a metric, or a function that computes a value from a run. The function returns None if a metric that it
+# needs is missing.
 Metric = str | Callable[[Run], float | None]
 
 
@@ -59,7 +60,7 @@ def median_of(
 
 
 def middle_of(result: Result, step: str, kind: str, metric: Metric, rows: int | None = None) -> float | None:
-    """The median without its interval, for values that are counted exactly."""
+    """Return the median without its interval, for values that are counted exactly."""
     value = median_of(result, step, kind, metric, rows)
     return value.median if value else None
 
@@ -67,7 +68,10 @@ def middle_of(result: Result, step: str, kind: str, metric: Metric, rows: int | 
 def ratios_of(
     result: Result, step: str, kind: str, base: str, metric: Metric, rows: int | None = None, base_step: str = ""
 ) -> dict[int, float]:
-    """The ratio to another kind or step, in each round that has both values; empty for the base."""
+    """Return the ratio to another kind or step for each round that has both values.
+
+    The ratio of the base to itself is left out.
+    """
     pairs = [(step, kind), (base_step or step, base)]
     values, base_values = (by_round(result, *pair, metric, rows) for pair in pairs)
     return ratios_by_round(values, base_values) if pairs[0] != pairs[1] else {}
@@ -80,7 +84,7 @@ def ratio_of(
 
 
 def last_of(result: Result, step: str, kind: str, metric: Metric, rows: int | None = None) -> float | None:
-    """The value of a metric that is measured once, or the value of the last round if several rounds have a value."""
+    """Return the value in the last round that has one. Some metrics are measured in one round only."""
     values = by_round(result, step, kind, metric, rows)
     return values[max(values)] if values else None
 
@@ -93,7 +97,7 @@ class Row:
     rows: int | None = None
 
 
-Reading = Callable[[Row], Estimate | float | None]  # a function that returns the value of a column
+Reading = Callable[[Row], Estimate | float | None]  # a function that returns the value in a column
 
 
 def median(metric: Metric, step: str = "", scale: float = 1.0) -> Reading:
@@ -109,7 +113,10 @@ def last(metric: Metric, step: str = "") -> Reading:
 
 
 def to(base: str, metric: Metric, step: str = "", base_step: str = "", itself: int | None = None) -> Reading:
-    """The ratio to another kind, or to another step, in the same round. ``itself``: the value shown for the base."""
+    """Return a reading of the ratio to another kind or step in the same round.
+
+    If ``itself`` is given, the cell of the base shows this number.
+    """
 
     def read(row: Row) -> Estimate | float | None:
         own_step = step or row.step

@@ -1,8 +1,9 @@
-"""Yao's fringe analysis, for PostgreSQL's leaf pages: how the pages of a btree fill and split under random keys.
+"""Yao's fringe analysis, applied to leaf pages of a btree, which fill and split under random keys.
 
-After N random keys, the next key falls into each of the N gaps with the same probability, and therefore into a page
-with k entries with probability k/N. The expected numbers of pages with k entries then follow a linear equation in
-ln N. docs/results/waves-18.md compares this analysis with measurements. The functions are pure.
+After N random keys, the next key falls into each of the N gaps with the same probability. A page with k entries
+therefore receives the next key with probability k/N. The expected numbers of pages with k entries follow a linear
+differential equation in ln N. docs/results/waves-18.md compares this analysis with measurements. The functions are
+pure.
 """
 
 from collections.abc import Sequence
@@ -15,12 +16,12 @@ from inorder.lab.analysis.model import BTREE_PAGE_FIXED, LINE_POINTER, PAGE, ind
 
 Pages = npt.NDArray[np.float64]
 
-STEPS = 3  # integration steps in the time in which a full page gets one entry
+STEPS = 3  # integration steps while a full page receives one entry on average
 RANDOM = "random"
 
 
 def density(entries: float) -> float:
-    """The leaf density, in percent, of pages with this average number of entries, each with a high key.
+    """Return the leaf density, in percent, of pages with an average of ``entries`` entries and a high key.
 
     >>> round(density(leaf_capacity(RANDOM)), 1)
     100.0
@@ -29,10 +30,10 @@ def density(entries: float) -> float:
 
 
 def built_entries(fillfactor: int) -> int:
-    """The number of entries of a leaf page that CREATE INDEX has filled up to the fillfactor.
+    """Return the number of entries in a leaf page that CREATE INDEX has filled up to ``fillfactor``.
 
-    The last entry of a full page is moved to the next page, and becomes the high key of the full page (_bt_buildadd,
-    nbtsort.c).
+    The last entry of a full page is moved to the next page, and a copy of it becomes the high key of the full page
+    (_bt_buildadd in nbtsort.c).
 
     >>> [built_entries(fillfactor) for fillfactor in (70, 90, 100)]
     [203, 261, 290]
@@ -42,7 +43,7 @@ def built_entries(fillfactor: int) -> int:
 
 
 def change(pages: Pages, capacity: int) -> Pages:
-    """The change of the numbers of pages with 0 to ``capacity`` entries, per unit of ln N.
+    """Return the change in the number of pages with 0 to ``capacity`` entries, per unit of ln N.
 
     A full page splits in the middle.
     """
@@ -56,7 +57,10 @@ def change(pages: Pages, capacity: int) -> Pages:
 
 @cache
 def leaf_pages(start: int, rows: int, sizes: Sequence[int]) -> tuple[float, ...]:
-    """Expected leaf pages at each number of rows, starting with ``rows`` rows in pages of ``start`` entries each."""
+    """Return the expected number of leaf pages at each size of the table in ``sizes``.
+
+    At first, the table has ``rows`` rows, with ``start`` entries in each leaf page.
+    """
     capacity = leaf_capacity(RANDOM)
     pages = np.zeros(capacity + 1)
     pages[start] = rows / start

@@ -1,7 +1,7 @@
-"""Calculate the cost of an insert: pages touched, full-page images, WAL, buffer misses, size of the index.
+"""A model of the cost of an insert: pages touched, full-page images, WAL, buffer misses, and index size.
 
-The formulas follow PostgreSQL's page and record layouts; docs/choose.md summarizes the formulas. ``inorder choose`` and
-``inorder advise`` use this module, and the lab compares it with measurements. The functions are pure.
+The formulas follow PostgreSQL's page and record layouts, and docs/choose.md summarizes them. ``inorder choose`` and
+``inorder advise`` use this module, and the lab compares its predictions with measurements. The functions are pure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from inorder.lab.plan.keys import USUAL_KINDS
 PAGE = 8192
 
 # A btree page has a PageHeaderData of 24 bytes and a BTPageOpaqueData of 16 bytes. Each entry has an ItemIdData of 4
-# bytes and an IndexTuple of 8 bytes, which the key follows.
+# bytes and an IndexTuple header of 8 bytes, followed by the key.
 BTREE_PAGE_FIXED = 24 + 16
 INDEX_TUPLE_HEADER = 8
 LINE_POINTER = 4
@@ -21,12 +21,12 @@ LEAF_FILLFACTOR = 0.90  # BTREE_DEFAULT_FILLFACTOR: the fill at which the last l
 UPPER_FILLFACTOR = 0.70  # BTREE_NONLEAF_FILLFACTOR
 RANDOM_FILL = log(2)  # average fill of pages that split in the middle
 
-# A heap tuple of one column: HeapTupleHeaderData of 23 bytes, padded to 24. The WAL record contains xl_heap_header (5
-# bytes) in place of these 23 bytes.
+# A heap tuple has a HeapTupleHeaderData of 23 bytes, padded to 24. Its WAL record replaces these 23 bytes with an
+# xl_heap_header of 5 bytes.
 TUPLE_HEADER_LOGGED = 5 + 1
 
-# Parts of WAL records: XLogRecord; the header of a block, with RelFileLocator and block number; the header of another
-# block of the same relation, without RelFileLocator; the short header of the main data; and the main data of
+# Sizes of the parts of a WAL record: XLogRecord; a block header with RelFileLocator and block number; the header of
+# another block of the same relation, without RelFileLocator; the short header of the main data; and the main data of
 # xl_heap_insert, xl_btree_insert and xl_btree_split.
 RECORD = 24
 BLOCK = 4 + 12 + 4
@@ -36,26 +36,27 @@ HEAP_INSERT = 3
 BTREE_INSERT = 2
 BTREE_SPLIT = 10
 IMAGE_HEADER = 5  # XLogRecordBlockImageHeader
-COMMIT_RECORD = RECORD + MAIN_DATA + 8  # MinSizeOfXactCommit: only the time
+COMMIT_RECORD = RECORD + MAIN_DATA + 8  # MinSizeOfXactCommit, which is the commit timestamp
 SEQUENCE_RECORD = 99  # RECORD, BLOCK, an xl_seq_rec of 12 bytes and the sequence's tuple
-VALUES_PER_SEQUENCE_RECORD = 33  # SEQ_LOG_VALS (32), plus the value that is returned
+VALUES_PER_SEQUENCE_RECORD = 33  # SEQ_LOG_VALS (32), plus the returned value
 
 KEY_BYTES = {kind: 16 for kind in USUAL_KINDS} | {"bigint": 8}
 WITH_SEQUENCE = ("bigint", "sequence")
 IN_BLOCKS = ("time", "sequence")
 
-# Keys in order cause few images, regardless of the number of rows between two checkpoints:
+# Ordered keys cause few full-page images, regardless of the number of rows between two checkpoints:
 # * the last page of each level of the index;
 # * three pages of the free space map;
-# * up to nine catalog pages whose hint bits are set after a start;
+# * up to nine catalog pages whose hint bits are set after the server has started;
 # * one page of the table for each session, and one for each session of the previous measurement that left a page with
 #   free space.
-# Measured: 3 to 18 images with 8 sessions, up to 38 after 32 sessions. Such numbers are too small for a ratio.
+# Measured: 3 to 18 images with 8 sessions, and up to 38 after a measurement with 32 sessions. These numbers are too
+# small for a ratio.
 FEW_IMAGES = 16
 
-LITTLE = 1.2  # keys are called expensive if they cause at least this many times the WAL of ordered keys
+LITTLE = 1.2  # keys count as expensive if they cause at least this many times the WAL of ordered keys
 
-PHASES = 50  # number of positions in a block to average over if the position of the checkpoint is unknown
+PHASES = 50  # number of checkpoint positions in a block to average over if the position is unknown
 
 
 def few_images(clients: Sequence[int]) -> int:
@@ -66,11 +67,11 @@ def few_images(clients: Sequence[int]) -> int:
 class Conditions:
     """Conditions of a prediction.
 
-    ``rows``: rows of the table at the checkpoint. ``rate``: rows a second. ``memory_bytes``: memory for the index.
-    ``checkpoint``: seconds between two checkpoints. A block of a sequence has ``block_size`` rows, and a block of time
-    lasts ``interval_length`` seconds; after ``block_count`` or ``interval_count`` blocks the prefix wraps.
-    ``position``: the number of rows in the current block, None for the average over all positions. ``key_bytes``: the
-    size of a key in the index; 0 stands for the usual size of keys of the kind.
+    ``rows``: rows in the table at the checkpoint. ``rate``: rows inserted per second. ``memory_bytes``: memory for the
+    index. ``checkpoint``: seconds between two checkpoints. A block of a sequence has ``block_size`` rows, and a block
+    of time lasts ``interval_length`` seconds. The prefix wraps around after ``block_count`` or ``interval_count``
+    blocks. ``position``: the number of rows in the current block, or None to average over all positions. ``key_bytes``:
+    the size of a key in the index, or 0 for the usual size for the kind of key.
     """
 
     rows: float
@@ -96,9 +97,9 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The cost of one kind of key.
+    """The predicted cost of one kind of key.
 
-    Figures whose names end with "per_row" are per row; pages and images are per checkpoint interval.
+    Fields that end in "per_row" are per row. ``leaf_pages_touched`` and ``images`` are per checkpoint interval.
     """
 
     kind: str
@@ -117,7 +118,7 @@ class Prediction:
 
 
 def distinct(pages: float, inserts: float) -> float:
-    """Expected number of distinct pages hit by random inserts: P(1 − (1 − 1/P)^n)."""
+    """Return the expected number of distinct pages that random inserts touch: P(1 − (1 − 1/P)^n)."""
     if pages <= 1:
         return float(pages)
     return -pages * expm1(inserts * log1p(-1 / pages))
@@ -128,15 +129,15 @@ def index_tuple(kind: str, key_bytes: float = 0) -> int:
 
 
 def leaf_capacity(kind: str, key_bytes: float = 0) -> int:
-    """Entries of a full leaf page, which also holds the high key."""
+    """Return the number of entries in a full leaf page, not counting its high key."""
     return (PAGE - BTREE_PAGE_FIXED) // (index_tuple(kind, key_bytes) + LINE_POINTER) - 1
 
 
 def leaf_fill(kind: str, block: float = 0.0, passed: bool = False, key_bytes: float = 0) -> float:
-    """The share of a leaf page that is in use.
+    """Return the fraction of a leaf page that is in use.
 
-    Keys in order fill 90 %, random keys ln 2 (69 %). The first page of a block is the last page of the index, and is
-    split at 90 %; all later splits are in the middle. Small blocks therefore have fuller pages.
+    Ordered keys fill 90 % of a page, and random keys fill ln 2 (69 %). While the first page of a block is the last page
+    of the index, it splits at 90 %; all later splits are in the middle. Small blocks therefore have fuller pages.
     """
     if kind == "random" or passed:
         return RANDOM_FILL
@@ -154,7 +155,7 @@ def upper_levels(kind: str, leaf_pages: float, key_bytes: float = 0) -> Iterator
 
 
 def page_bytes(fill: float) -> float:
-    """The bytes of a page in an image: all except the hole between pd_lower and pd_upper."""
+    """Return the size of a page in a full-page image, which omits the hole between pd_lower and pd_upper."""
     return BTREE_PAGE_FIXED + fill * (PAGE - BTREE_PAGE_FIXED)
 
 
@@ -162,7 +163,7 @@ def page_bytes(fill: float) -> float:
 class IndexShape:
     kind: str
     block: float
-    earlier: float  # rows of each block from earlier passes of the prefix
+    earlier: float  # rows that each block has from earlier passes of the prefix
     fill: float
     leaf_pages: float
     levels: tuple[float, ...]
@@ -190,10 +191,11 @@ def shape_of(kind: str, conditions: Conditions) -> IndexShape:
 
 
 def touched_in_blocks(shape: IndexShape, conditions: Conditions, position: float) -> float:
-    """Old leaf pages that receive an insert, if the current block has ``position`` rows at the checkpoint.
+    """Return the number of existing leaf pages that receive an insert after the checkpoint.
 
-    The first inserts go to the pages of the current block. Later inserts go to the pages that the following blocks have
-    from earlier passes of the prefix; in the first pass, these blocks have no pages yet.
+    ``position`` is the number of rows in the current block at the checkpoint. The first inserts go to the pages of the
+    current block. Later inserts go to pages that the following blocks have from earlier passes of the prefix. In the
+    first pass, these blocks have no pages yet.
     """
     inserts = conditions.inserts
     in_current = min(inserts, shape.block - position)
@@ -203,7 +205,7 @@ def touched_in_blocks(shape: IndexShape, conditions: Conditions, position: float
 
 
 def touched(shape: IndexShape, conditions: Conditions) -> float:
-    """Distinct leaf pages that exist at the checkpoint, and receive an insert before the next checkpoint."""
+    """Return the number of leaf pages that exist at a checkpoint and receive an insert before the next checkpoint."""
     if shape.kind == "random":
         return distinct(shape.leaf_pages, conditions.inserts)
     if shape.kind not in IN_BLOCKS:
@@ -217,7 +219,7 @@ def touched(shape: IndexShape, conditions: Conditions) -> float:
 
 
 def images_above(shape: IndexShape, conditions: Conditions) -> float:
-    """Images of upper pages: each split of a page adds an entry to its parent, up to the root."""
+    """Return the number of full-page images of upper pages. Each split adds an entry to the parent, up to the root."""
     splits = conditions.inserts * shape.splits_per_row
     images = 0.0
     for pages in shape.levels:
@@ -235,19 +237,19 @@ def leaf_record(kind: str, key_bytes: float = 0) -> float:
 
 
 def split_records(kind: str, in_order: bool, key_bytes: float = 0) -> float:
-    """Bytes of WAL that the split of a leaf page adds. The record of the split replaces the record of the insert."""
+    """Return the bytes of WAL that a leaf page split adds. The split record replaces the insert record."""
     entry = index_tuple(kind, key_bytes)
-    # The record of the insert into the parent also clears the flag INCOMPLETE_SPLIT of the child page.
+    # The record of the insert into the parent also refers to the child page, whose INCOMPLETE_SPLIT flag is cleared.
     parent = leaf_record(kind, key_bytes) + SAME_RELATION_BLOCK
-    # The record contains the entries of the right page: half of all entries or, for ordered keys, the entries that
-    # exceed the fillfactor.
+    # The split record contains the entries of the right page. These are half of all entries or, for ordered keys, the
+    # entries beyond the fillfactor.
     moved = leaf_capacity(kind, key_bytes) * (1 - LEAF_FILLFACTOR if in_order else 0.5) + 1
     split = RECORD + BLOCK + SAME_RELATION_BLOCK + MAIN_DATA + BTREE_SPLIT + entry + moved * entry
     return split - leaf_record(kind, key_bytes) + parent
 
 
 def record_bytes(shape: IndexShape) -> float:
-    """Bytes of WAL records per row, as if there were no full-page images: heap, leaf, commit, splits, sequence."""
+    """Return the bytes of WAL per row without full-page images: heap, leaf, commit, page splits, and sequence."""
     kind = shape.kind
     splits = shape.splits_per_row * split_records(kind, kind not in ("random", *IN_BLOCKS))
     sequence = SEQUENCE_RECORD / VALUES_PER_SEQUENCE_RECORD if kind in WITH_SEQUENCE else 0.0
@@ -255,7 +257,9 @@ def record_bytes(shape: IndexShape) -> float:
 
 
 def misses(shape: IndexShape, conditions: Conditions) -> float:
-    """Index pages read per row after memory is full. Upper levels stay in memory; leaf pages use the remaining memory.
+    """Return the number of index pages read per row after memory is full.
+
+    Upper levels stay in memory, and leaf pages use the remaining memory.
 
     >>> small, large = (Conditions(1e9, 1e4, memory, 300) for memory in (2**20, 2**40))
     >>> [round(misses(shape_of("random", conditions), conditions), 1) for conditions in (small, large)]
@@ -267,8 +271,8 @@ def misses(shape: IndexShape, conditions: Conditions) -> float:
         return 0.0
     memory = conditions.memory_bytes / PAGE
     if shape.kind in IN_BLOCKS:
-        # Pages from an earlier pass are read when their block begins again, unless the whole index is in memory. If not
-        # even one block fits into memory, such pages are read more often.
+        # Pages from an earlier pass are read when their block begins again, unless the whole index fits in memory. If
+        # memory is smaller than one block, these pages are read more often.
         working = max(1.0, (shape.earlier + shape.block) / shape.rows_per_leaf)
         first = distinct(shape.earlier / shape.rows_per_leaf, shape.block) / shape.block
         return max(first * max(0.0, 1 - memory / shape.leaf_pages), 1 - memory / working, 0.0)
@@ -282,11 +286,11 @@ def misses(shape: IndexShape, conditions: Conditions) -> float:
 def predict(kind: str, conditions: Conditions) -> Prediction:
     shape = shape_of(kind, conditions)
     pages = touched(shape, conditions)
-    tail = 1.0  # the heap's last page; the pages after it are new, and new pages need no image
+    tail = 1.0  # the last page of the heap; later pages are new, and new pages need no image
     if kind in IN_BLOCKS:
-        tail += 1.0  # the index's last page, where the next block begins
+        tail += 1.0  # the last page of the index, where the next block begins
     images = pages + images_above(shape, conditions) + tail
-    # An image replaces the tuple in the record.
+    # A record with a full-page image of the leaf page omits the index tuple.
     image = page_bytes(shape.fill) + IMAGE_HEADER - index_tuple(kind)
     return Prediction(
         kind=kind,
@@ -303,7 +307,7 @@ def predict(kind: str, conditions: Conditions) -> Prediction:
 
 @dataclass(frozen=True)
 class IndexCost:
-    """The cost of the key's index alone between two checkpoints: images, page splits, bytes of WAL."""
+    """The cost of the index on the key between two checkpoints: full-page images, page splits, bytes of WAL."""
 
     images: float
     splits: float
@@ -311,9 +315,9 @@ class IndexCost:
 
 
 def index_cost(kind: str, conditions: Conditions, elsewhere: float = 0.0, within: float = 1.0) -> IndexCost:
-    """The cost that the index causes for inserted rows, and for ``elsewhere`` new entries of existing rows.
+    """Return the cost of the index for inserted rows, and for ``elsewhere`` new index entries of existing rows.
 
-    The entries of existing rows are spread over the share ``within`` of the leaf pages.
+    The entries of existing rows are spread over the fraction ``within`` of the leaf pages.
 
     >>> ordered, random = (index_cost(kind, Conditions(1e6, 1000, 2**30, 10)) for kind in ("v7", "random"))
     >>> round(ordered.images), round(random.images), round(random.wal_bytes / ordered.wal_bytes)

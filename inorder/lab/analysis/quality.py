@@ -1,4 +1,4 @@
-"""Find measurements that make a figure doubtful: checkpoints, and outliers as defined by hyperfine.
+"""Signs that a figure is doubtful: checkpoints during a measurement, and outliers as hyperfine defines them.
 
 The functions are pure.
 """
@@ -11,27 +11,28 @@ import numpy as np
 from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.results.result import OWN_SERVER, Result, Run, checkpoint_wal
 
-# Timed metrics; the first metric that a run has is examined. Counters are not examined, because they are exact: a
-# counter that differs between rounds is not an error of measurement.
+# Metrics that measure time. The first one that a run has is searched for outliers. Counters are exact: a counter that
+# differs between rounds is not a measurement error.
 TIMED = ("tps", "cpu_seconds", "seconds")
 
-# The least deviation that is assumed. With a deviation of 0, three equal measurements would make any other value an
-# outlier.
+# The minimum standard deviation. If it could be 0, any value other than three equal measurements would be an outlier.
 LEAST_SCATTER = 0.005
 
 # Ratio of the standard deviation to the median absolute deviation, for normally distributed values.
 MAD_TO_DEVIATION = 1.4826
-# A value that is more than this number of standard deviations from the median is an outlier, as in hyperfine. With
-# plain noise, six values include an outlier in 1 % of all cases, and fifteen values never.
+# A value more than this number of standard deviations from the median is an outlier, as in hyperfine. With normally
+# distributed noise, six values contain an outlier in 1 % of cases, and fifteen values practically never.
 FAR = 10.0
 
-SLOWED = 3.0  # if the fastest round was at least this many times as fast as the slowest, the report warns
+SLOWED = 3.0  # the report warns if the fastest round was at least this many times as fast as the slowest
 
 Place = tuple[str, str, int]  # step, kind, rows
 
 
 def deviations(values: Sequence[float]) -> np.ndarray:
-    """Distance of each value from the median in standard deviations, by the median absolute deviation of logarithms.
+    """Return the distance of each value from the median, in standard deviations.
+
+    The standard deviation is estimated from the median absolute deviation of the logarithms.
 
     >>> [round(float(x), 1) for x in deviations([100.0, 101.0, 99.0, 100.0, 50.0])]
     [0.0, 0.7, -0.7, 0.0, -47.0]
@@ -65,7 +66,7 @@ def outliers(result: Result) -> list[Run]:
 
 
 def slowest_round(result: Result) -> float:
-    """The speed of the fastest round divided by the speed of the slowest round.
+    """Return the speed of the fastest round divided by the speed of the slowest round.
 
     Each TPS is divided by the median of the same measurement in all rounds. The speed of a round is the median of these
     ratios.
@@ -89,12 +90,15 @@ def slowest_round(result: Result) -> float:
 
 
 def with_checkpoint(result: Result, expected: bool = False) -> list[Run]:
-    """Runs with a checkpoint; none if the experiment or its max_wal_size is expected to cause checkpoints."""
+    """Return the runs that had a checkpoint.
+
+    Return no runs if the experiment or its max_wal_size is expected to cause checkpoints.
+    """
     expected = expected or bool(result.plan.get("max_wal_size"))
     return [] if expected else [run for run in result.runs if has_checkpoint(result, run)]
 
 
 def has_checkpoint(result: Result, run: Run) -> bool:
-    """True if a run had a checkpoint, according to its amount of WAL. Always False for the user's own server."""
+    """Return True if the amount of WAL caused a checkpoint. Always return False for the user's own server."""
     after = checkpoint_wal(result.plan.get("max_wal_size"))
     return result.method != OWN_SERVER and run.metrics.get("wal_bytes", 0) > after

@@ -5,7 +5,7 @@ This module imports no other module of the tool. With too few rounds for an inte
 The interval of a median is computed from order statistics. The k-th smallest and the k-th largest of n independent
 values enclose the median of the distribution, unless fewer than k values are on one side of the median. For any
 distribution, a value is on either side with probability 1/2. The usual choice would be the percentile bootstrap, but
-its intervals do not reach 95 % with so few values: in 1,500 simulated A/A comparisons, the bootstrap reported a
+its intervals do not reach 95 % with so few values. In 1,500 simulated A/A comparisons, the bootstrap reported a
 difference in 28 % with 3 rounds, and in 13 % with 4 and with 7 rounds. Order statistics report a difference in less
 than 5 %, with any number of rounds.
 """
@@ -20,17 +20,18 @@ import numpy as np
 
 Place = TypeVar("Place", bound=Hashable)
 
-ERROR = 0.05  # the probability that an interval of 95 % misses the true value
+ERROR = 0.05  # the probability that a 95 % interval misses the true value
 
-# The range of 5 values misses the median of the distribution in 2/2^5 = 6 % of all cases, the range of 6 values in 3 %.
+# The range of 5 values misses the median of the distribution in 2/2^5 = 6 % of samples, the range of 6 values in 3 %.
 LEAST_ROUNDS = 6
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median over rounds. ``low`` and ``high`` are the ends of an interval of at least 95 %.
+    """A median over rounds, with an interval from ``low`` to ``high`` that covers the true median with at least 95 %.
 
-    With fewer than LEAST_ROUNDS rounds, both are the ends of the range of the values; with one round, both are None.
+    With fewer than LEAST_ROUNDS rounds, ``low`` and ``high`` are the smallest and the largest value. With one round,
+    both are None.
     """
 
     median: float
@@ -39,7 +40,7 @@ class Estimate:
     rounds: int
 
     def differs_from(self, value: float) -> bool:
-        """True if the interval excludes a value; False if there are too few rounds for an interval.
+        """Return True if the interval excludes ``value``. Return False if there are too few rounds for an interval.
 
         >>> [Estimate(0.5, 0.4, 0.6, rounds).differs_from(1.0) for rounds in (3, LEAST_ROUNDS)]
         [False, True]
@@ -50,10 +51,10 @@ class Estimate:
 
 
 def outer_rank(count: int) -> int:
-    """The number of values below the interval, and also the number of values above the interval.
+    """Return the number of values on either side of the interval.
 
-    This is the largest k such that ``count`` tosses of a coin have fewer than k heads, or fewer than k tails, with a
-    probability below ERROR.
+    This is the largest k for which ``count`` coin tosses give at most k heads, or at most k tails, with a probability
+    of at most ERROR. It is 0 if there is no such k.
 
     >>> [outer_rank(count) for count in (1, 5, 6, 8, 9, 15, 30)]
     [0, 0, 0, 0, 1, 3, 9]
@@ -66,7 +67,7 @@ def outer_rank(count: int) -> int:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The median and its interval.
+    """Return the median of the values, with its interval.
 
     >>> estimate([3.0, 1.0, 2.0])
     Estimate(median=2.0, low=1.0, high=3.0, rounds=3)
@@ -89,12 +90,12 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def paired_ratio(values: Sequence[float], baseline: Sequence[float]) -> Estimate:
-    """The ratio of values to a baseline, paired within each round, so that effects on a whole round cancel out."""
+    """Return the ratio to a baseline, paired within each round, so that effects on a whole round cancel out."""
     return estimate([value / base for value, base in zip(values, baseline, strict=True)])
 
 
 def ratios_by_round(values: Mapping[Place, float], baseline: Mapping[Place, float]) -> dict[Place, float]:
-    """The ratio at each key that both mappings have; a key is a round, or identifies a measurement.
+    """Return the ratio for each key that both mappings have. A key is a round, or identifies a measurement.
 
     Ratios to zero are left out. Zero may be a true value, because CPU time is counted in ticks of 10 ms.
 
@@ -109,9 +110,9 @@ def ratio_by_round(values: Mapping[Place, float], baseline: Mapping[Place, float
     return estimate(list(ratios.values())) if ratios else None
 
 
-FOUND = 0.8  # the probability with which a difference of the given size is to be detected
+FOUND = 0.8  # the required probability of detecting a difference
 ROUNDS = (6, 9, 15, 30)
-TO_FIND = 0.1  # the true difference that the lab is to detect
+TO_FIND = 0.1  # the size of the difference that the lab is to detect: 10 %
 MOST_ROUNDS = 200
 SIMULATIONS = 4000  # the standard error of a share of 0.8 is then 0.6 %
 SEED = 1
@@ -119,25 +120,28 @@ SEED = 1
 
 @lru_cache(maxsize=100)
 def drawn(size: int, rounds: int) -> np.ndarray:
-    """Indexes of values in simulated rounds, cached because each figure of a page uses the indexes up to 65 times."""
+    """Return random indexes into ``size`` values, for each round of each simulation.
+
+    The indexes are cached, because each figure on a page needs the same indexes up to 65 times.
+    """
     places: np.ndarray = np.random.default_rng(SEED).integers(0, size, (SIMULATIONS, rounds)).astype(np.uint16)
     return places
 
 
 def either_way(logs: Sequence[float]) -> np.ndarray:
-    """Logarithms from which ratios are drawn. A and B are assumed equal: each ratio counts in both directions."""
+    """Return the logarithms of the ratios in both directions, because A and B are assumed to be equal."""
     return np.concatenate([np.asarray(logs, dtype=float), -np.asarray(logs, dtype=float)])
 
 
 def lower_ends(logs: Sequence[float], rounds: int) -> np.ndarray:
-    """Lower ends of simulated intervals, as logarithms."""
+    """Return the lower ends of simulated intervals, as logarithms."""
     pool = either_way(logs)
     ends: np.ndarray = np.sort(pool[drawn(len(pool), rounds)], axis=1)[:, outer_rank(rounds)]
     return ends
 
 
 def share_found(logs: Sequence[float], rounds: int, difference: float) -> float:
-    """The share of simulations that detect a true difference (0.1 for 10 %).
+    """Return the fraction of simulations that detect a true difference, for example 0.1 for 10 %.
 
     >>> share_found([0.01, -0.01, 0.02], 6, 0.1), share_found([0.01], 5, 0.1)
     (1.0, 0.0)
@@ -150,10 +154,10 @@ def share_found(logs: Sequence[float], rounds: int, difference: float) -> float:
 
 
 def smallest_found(logs: Sequence[float], rounds: int, share: float = FOUND) -> float | None:
-    """The smallest difference, in percent, that is detected with the probability ``share``; None for too few rounds.
+    """Return the smallest difference, in percent, that is detected with probability ``share``.
 
-    A shift of all ratios shifts the interval, which excludes 1 if its lower end is above 1. The required shift is
-    therefore a quantile of the distances of the lower ends from 1.
+    Return None if there are too few rounds. A shift of all ratios shifts the interval, which excludes 1 if its lower
+    end is above 1. The required shift is therefore a quantile of the distances of the lower ends from 1.
 
     >>> smallest_found([0.0], 6), smallest_found([0.0], 5)
     (0.0, None)
@@ -165,9 +169,10 @@ def smallest_found(logs: Sequence[float], rounds: int, share: float = FOUND) -> 
 
 @cache
 def rounds_for(logs: tuple[float, ...], difference: float = TO_FIND, share: float = FOUND) -> int | None:
-    """The fewest rounds that detect a difference with the probability ``share``; None if MOST_ROUNDS are too few.
+    """Return the fewest rounds that detect a difference with probability ``share``.
 
-    Results are cached: a page needs the result of each figure twice, and a result of None takes 65 simulations.
+    Return None if MOST_ROUNDS are too few. Results are cached: a page needs each result twice, and a result of None
+    takes 65 simulations.
 
     >>> rounds_for((0.01, -0.02, 0.015)), rounds_for((1.0, -2.0, 1.5))
     (6, None)

@@ -1,1 +1,1 @@
-"""Check if a reader loses rows: run schedules that make transactions overlap, and judge the result."""
+"""The check for lost rows: run schedules with overlapping transactions, and judge what a reader returned."""

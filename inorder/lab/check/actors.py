@@ -13,7 +13,7 @@ from inorder.lab.check.session import FailedError, Session
 from inorder.lab.check.ways import COPIED_ROWS, Way, filled
 
 BEGINNING = datetime(2001, 1, 1, tzinfo=UTC)
-BEHIND = timedelta(seconds=10)  # the word "behind" sets the clock of a writer back by this time
+BEHIND = timedelta(seconds=10)  # the word "behind" sets the clock of a writer back by this amount
 
 GID = "inorder_check_{}"
 STATEMENTS = {
@@ -77,11 +77,11 @@ class Actor(ABC):
 
     @abstractmethod
     def start(self, word: str) -> bool:
-        """Begin to act on a word: send its statement, if any. Return False if the word needs no statement."""
+        """Begin to act on a word, and send its statement. Return False if the word needs no statement."""
 
     @abstractmethod
     def end(self, word: str) -> str:
-        """Fetch the result of the statement, and describe what the word has done."""
+        """Fetch the result of the statement, and return a description of what the word did."""
 
 
 class Writer(Actor):
@@ -96,7 +96,7 @@ class Writer(Actor):
         self.behind, self.failed, self.begins = timedelta(), False, False
 
     def close(self) -> None:
-        """Roll back a prepared transaction, which would outlive the session and keep its locks."""
+        """Close the session. Roll back a prepared transaction first, which would keep its locks."""
         if self.prepared:
             self.session.run(f"ROLLBACK PREPARED '{GID.format(self.name)}'")
         super().close()

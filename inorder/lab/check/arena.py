@@ -1,8 +1,8 @@
-"""Run schedules in one process, with a session for each writer and for the reader, one step at a time.
+"""Run schedules in one process, step by step, with a session for each writer and for the reader.
 
-If a step has to wait for another session, the next step is run meanwhile. Therefore a schedule is the same in every
-run, and takes a few milliseconds. The schedules of a case share a table: the reader continues at the position at which
-the previous schedule ended.
+If a step has to wait for another session, the next step runs in the meantime. A schedule therefore takes a few
+milliseconds, and is the same in every run. The schedules of a case share a table: the reader continues from the
+position that the previous schedule reached.
 """
 
 import random
@@ -41,8 +41,8 @@ from inorder.lab.check.ways import Way
 from inorder.lab.plan.keys import SCHEMA
 from inorder.lab.targets.target import Target
 
-USELESS_POLLS = 4  # the last polls end after this number of consecutive polls without a new row
-# Names are qualified, because later schemas of search_path may have tables of the user with these names.
+USELESS_POLLS = 4  # the final polls stop after this number of consecutive polls without a new row
+# Names are qualified, because later schemas in search_path may contain user tables with these names.
 DROP = (
     f"DROP TABLE IF EXISTS {SCHEMA}.events, {SCHEMA}.elsewhere, {SCHEMA}.copy CASCADE;\n"
     f"DROP SEQUENCE IF EXISTS {SCHEMA}.ids CASCADE"
@@ -56,7 +56,7 @@ BLOCKERS = (
 
 @dataclass(frozen=True)
 class Failure:
-    """The first faulty schedule of a case, and the history and judgement of a second run on a new table."""
+    """The first faulty schedule of a case, with the history and the judgement of a second run on a new table."""
 
     schedule: Schedule
     history: History
@@ -74,9 +74,10 @@ class Outcome:
 
 
 class Arena:
-    """``own`` creates a reader that replaces the reader of the way.
+    """A table and sessions in which schedules run.
 
-    The argument of ``own`` is the search_path, as an option of libpq.
+    If ``own`` is given, it creates the reader in place of the way's reader. Its argument sets search_path, as a libpq
+    option.
     """
 
     def __init__(self, target: Target, way: Way, own: Callable[[str], Reader] | None = None) -> None:
@@ -108,7 +109,7 @@ class Arena:
     def table(self, case: Case) -> Iterator[None]:
         with ExitStack() as stack:
             stack.callback(self.run_all, DROP)
-            with uninterrupted():  # an interrupt would leave objects of the setup behind, such as a feed
+            with uninterrupted():  # an interrupt would leave objects such as a feed behind
                 self.set_up(case.cache)
                 stack.callback(self.run_all, self.way.teardown)
             self.cached, self.world.clock = case.cache > 1, 0
@@ -143,9 +144,9 @@ class Arena:
         return Program(self.way.program, self.target.environment() | {"PGOPTIONS": f"-c search_path={path}"})
 
     def blockers(self, pid: int) -> tuple[str, ...]:
-        """The names of the sessions that a server process waits for.
+        """Return the names of the sessions that a server process is waiting for.
 
-        The process ID 0 stands for a prepared transaction.
+        pg_blocking_pids() reports a prepared transaction as process ID 0.
         """
         own = {actor.source.pid: name for name, actor in self.actors.items()} | {0: "a prepared transaction"}
         listed = ",".join(map(str, {*own, self.control.pid}))
@@ -153,7 +154,7 @@ class Arena:
         return tuple(sorted({own.get(int(str(blocker)), "another session") for (blocker,) in rows}))
 
     def play(self, schedule: Schedule) -> History:
-        """Run one schedule, then poll until the reader has all rows, or returns nothing new."""
+        """Run one schedule, then poll until the reader has all rows or finds nothing new."""
         world = self.world
         world.history = History()
         if self.cached:
@@ -167,7 +168,7 @@ class Arena:
         return world.history
 
     def last_polls(self, world: World, poll: Callable[[], object]) -> None:
-        """Poll until the reader has all rows, or returns nothing new. Advance the clock by an hour before each poll."""
+        """Poll until the reader has all rows or finds nothing new. Advance the clock by an hour before each poll."""
         world.history.end, useless = world.tick(), 0
         while useless < USELESS_POLLS:
             before = self.missing(world.history)
@@ -192,7 +193,7 @@ class Arena:
                 other.go_on(self.blockers)
 
     def poll(self, words: str) -> list[str]:
-        """A word for each step of a poll. If the reader is killed in the poll, the statement ``finish`` is left out."""
+        """Return a word for each step of a poll. A reader that is killed in the poll does not run ``finish``."""
         return [words] * (1 if words == STATEMENT else self.way.steps - (words == KILLED and bool(self.way.finish)))
 
     def judged(self, history: History, with_stalls: bool = True) -> Judgement:
@@ -210,9 +211,9 @@ CONFORMING = of_text("reader: poll, A: insert, A: commit, reader: poll")
 
 
 def conform(arena: Arena) -> None:
-    """Check that a program keeps the contract.
+    """Check that a program follows the contract.
 
-    The program polls an empty table and a table with one row, and must end when its input ends.
+    The program polls an empty table, and then a table with one row. It must exit when its input ends.
     """
     with arena.table(Case("protocol", (SHORT,))):
         for step in CONFORMING:
@@ -223,9 +224,9 @@ def conform(arena: Arena) -> None:
 
 
 def run_case(arena: Arena, case: Case, most: int | None = None) -> Outcome:
-    """Run the schedules of a case until one of them loses rows, or leaves a copy that differs from the table.
+    """Run the schedules of a case until one of them loses rows or leaves a copy that differs from the table.
 
-    The first schedule of each fault is run again on a new table.
+    The first schedule that shows each fault is run again on a new table.
     """
     outcome = Outcome(case.name)
     if note := arena.lacks(case):
@@ -258,9 +259,9 @@ def until_faulty(arena: Arena, schedules: Sequence[Schedule], outcome: Outcome) 
 
 
 def add(outcome: Outcome, schedule: Schedule, history: History, arena: Arena) -> Judgement:
-    """Keep the first schedule of each fault, and the longest stall.
+    """Record the first schedule that shows each fault, and the longest stall.
 
-    If a schedule was run several times, keep the last run.
+    If that schedule is run again, record its last run.
     """
     judged = arena.judged(history)
     for name in judged.faults:
@@ -272,20 +273,20 @@ def add(outcome: Outcome, schedule: Schedule, history: History, arena: Arena) ->
 
 
 WRITER_COUNT = 8
-LONGEST_PAUSE = 0.02  # seconds between two steps of a transaction; the step "wait" lasts up to ten times as long
-KILLS = 0.02  # share of the polls that are killed
+LONGEST_PAUSE = 0.02  # seconds between two steps of a transaction; the pause before "wait" is up to ten times as long
+KILLS = 0.02  # fraction of polls in which the reader is killed
 
 
 @dataclass
 class RealWorld(World):
-    """A world with the clock of this machine, which is set forward for the last polls."""
+    """A world that uses the clock of this machine, set forward for the final polls."""
 
     def now(self, behind: timedelta = timedelta()) -> str:
         return f"{datetime.now(UTC) + timedelta(seconds=self.clock) - behind:%Y-%m-%d %H:%M:%S.%f+00}"
 
 
 def run_load(arena: Arena, seconds: float, seed: int) -> Outcome:
-    """Run random transactions, and find rows that are lost, delivered twice or out of order.
+    """Run random transactions, and look for rows that are lost, delivered twice or out of order.
 
     Stalls depend on the machine, and are ignored.
     """
@@ -327,5 +328,5 @@ def write(writer: Writer, kinds: list[Transaction], until: float, seed: float) -
 
 
 def nobody(_pid: int) -> tuple[str, ...]:
-    """Return no session, so that a statement that waits for a lock is not treated as blocked."""
+    """Return no blockers, so that the reader and the writers wait for each statement to finish."""
     return ()

@@ -1,4 +1,7 @@
-"""A history as a diagram in time order, and as a script for several sessions of psql. The functions are pure."""
+"""The history of a schedule as a diagram in time order, and as a script for several psql sessions.
+
+The functions are pure.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +26,7 @@ def conclusion(judged: Judgement) -> Iterator[str]:
 
 
 def at_once(events: Sequence[Event]) -> list[Event]:
-    """Join the statements of a poll if no other step is between them, and join repeated last polls without rows."""
+    """Join the statements of a poll if no other step is between them, and join equal consecutive steps."""
     following = [*(event.session for event in events), ""][1:]
     parts = [event.session == READER and event.says.startswith("poll") and ":" not in event.says for event in events]
     steps = [
@@ -37,7 +40,7 @@ def shown(event: Event) -> str:
 
 
 def diagram(history: History, judged: Judgement) -> str:
-    """A column for each session, a line for each step.
+    """Return a diagram with a column for each session and a line for each step.
 
     >>> print(diagram(History(), Judgement(lost=("7",))))
     <BLANKLINE>
@@ -62,7 +65,7 @@ def diagram(history: History, judged: Judgement) -> str:
 
 
 def psql_script(setup: Sequence[str], history: History, judged: Judgement) -> str:
-    """Lines to enter into sessions of psql, one after the other. Each line ends with the name of its session."""
+    """Return the lines to enter into psql sessions, in order. Each line ends with the name of its session."""
     sessions = order_of_sessions(history.events)
     head = [
         f"-- Open {len(sessions)} sessions of psql on an empty database: {', '.join(sessions)}.",
@@ -79,7 +82,7 @@ def one_line(sql: str) -> str:
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a text. Each statement ends with a semicolon at the end of a line.
+    """Split a script into statements. A semicolon at the end of a line ends a statement.
 
     >>> statements("SELECT ';';\\nSELECT 2")
     ["SELECT ';'", 'SELECT 2']

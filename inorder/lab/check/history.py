@@ -1,4 +1,4 @@
-"""The history of a schedule, and its judgement: a reader is judged only by the rows that it returned."""
+"""The history of a schedule, and its judgement. A reader is judged only by the rows that it returned."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -10,7 +10,7 @@ FAULTS = ("lost", "twice", "disorder", "stalled", *COPY_FAULTS)
 
 @dataclass
 class Written:
-    """A transaction: its final rows, and the moments (numbers of events) at which it began and ended."""
+    """A transaction: its rows at the end, and the numbers of the events at which it began and ended."""
 
     session: str
     began: int
@@ -22,7 +22,7 @@ class Written:
 
 @dataclass
 class Polled:
-    """A poll: the rows that it returned, in order. A killed poll returned no rows."""
+    """A poll, and the keys that it returned, in order. A killed poll returned nothing."""
 
     began: int
     ended: int = 0
@@ -33,7 +33,7 @@ class Polled:
 
 @dataclass(frozen=True)
 class Event:
-    """A step, in words and in SQL. ``waits_for``: the sessions that blocked the step."""
+    """A step, described in words and in SQL. ``waits_for``: the sessions that blocked the step."""
 
     session: str
     says: str
@@ -45,9 +45,9 @@ class Event:
 class History:
     """The events of a schedule.
 
-    After the moment ``end`` there are only the last polls, each an hour after the previous one.
+    After the moment ``end`` there are only the final polls, each an hour after the previous one.
 
-    ``differs``: for a reader that keeps a copy, the rows in which the copy differs from the table at the end.
+    ``differs``: for a reader that keeps a copy, the rows that differ between the copy and the table at the end.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -70,7 +70,7 @@ class History:
 
 @dataclass(frozen=True)
 class Stall:
-    """A committed row that a poll returned late, and the transactions that were open during the earlier polls.
+    """A committed row that earlier polls did not return, and the transactions that were open during these polls.
 
     ``seconds``: the time from the commit to the last poll without the row, by the clock of the schedule.
     """
@@ -112,10 +112,10 @@ def judge(history: History, before: Collection[str] = (), with_stalls: bool = Tr
 
 
 def disorder(history: History) -> Iterator[str]:
-    """Rows that were returned out of order: after a row of a later transaction.
+    """Yield rows that were returned out of order, after a row of a later transaction.
 
-    A transaction is later if it began after the rows were committed. A reader of such rows sees an effect before its
-    cause.
+    A transaction is later if it began after the rows were committed. A reader that receives rows in this order sees an
+    effect before its cause.
     """
     order = {key: place for place, key in enumerate(dict.fromkeys(k for poll in history.polls for k in poll.keys))}
     for transaction in history.transactions:

@@ -1,4 +1,4 @@
-"""Check readers in Python tests: the fixture of ``inorder.lab.check.pytest_plugin``."""
+"""A checker for readers in Python tests, provided by the fixture in ``inorder.lab.check.pytest_plugin``."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from inorder.lab.targets.throw_away import ThrowAway
 
 
 class Lossless:
-    """Checks readers on a temporary server."""
+    """A checker that tests readers on a temporary server."""
 
     def __init__(self, target: ThrowAway) -> None:
         self.target = target
@@ -24,7 +24,7 @@ class Lossless:
     ) -> None:  # fmt: skip
         """Fail if the check of a reader shows one of the faults in ``fail_on``.
 
-        The reader is a query, or a function of a connection string and a position.
+        The reader is a query, or a function that takes a connection string and a position.
 
         The other arguments are options of ``inorder lab check``, and fields of a file of readers.
         """

@@ -1,4 +1,4 @@
-"""The result of a check as JUnit and SARIF, for other tools, and as a record that a project commits."""
+"""The result of a check as JUnit XML and SARIF for other tools, and as a record to be committed by a project."""
 
 import hashlib
 import json
@@ -22,7 +22,10 @@ PAGE = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def as_junit(checks: Sequence[Checked], fail_on: Sequence[str]) -> str:
-    """JUnit, with a suite for each reader and a test for each case. A failed test shows the diagram of its schedule."""
+    """Return JUnit XML with a test suite for each reader and a test for each case.
+
+    A failed test contains the diagram of its schedule.
+    """
     root = ElementTree.Element("testsuites", name="inorder lab check")
     for checked in checks:
         name, title = one_line(checked.way.name), one_line(checked.way.title)
@@ -41,7 +44,7 @@ def as_junit(checks: Sequence[Checked], fail_on: Sequence[str]) -> str:
 
 
 def as_sarif(checks: Sequence[Checked], place: str) -> str:
-    """SARIF, with a result for each fault of a reader. All results refer to the file ``place``."""
+    """Return SARIF with a result for each fault of a reader. All results refer to the file ``place``."""
     rules = [{"id": fault, "shortDescription": {"text": MEANINGS[fault]}} for fault in FAULTS]
     results = [
         {
@@ -59,20 +62,20 @@ def as_sarif(checks: Sequence[Checked], place: str) -> str:
 
 
 def is_file(word: str) -> bool:
-    """True if a word of a command is the name of a file; False for words that the file system refuses."""
+    """Return True if a word of a command names a file. Return False if the word is not a valid file name."""
     with suppress(OSError):
         return Path(word).is_file()
     return False
 
 
 def place_of(ways: Sequence[Way], file: Path | None) -> str:
-    """The file to which a finding refers: the file of readers or of the program, otherwise the folder."""
+    """Return the file that findings refer to: the file of readers, else a file of the program's command, else "."."""
     words = shlex.split(ways[0].program) if ways else []
     return next((word for word in ([str(file)] if file else words) if is_file(word)), ".")
 
 
 def hash_of(way: Way) -> str:
-    """A hash of the texts of a reader and, if the reader is a program, of each file that its command names."""
+    """Return a hash of the fields that define a reader and of the files that its command names."""
     texts = [str(getattr(way, field.name)) for field in fields(way) if field.name not in DESCRIPTIONS]
     programs = [Path(word) for word in shlex.split(way.program) if is_file(word)]
     parts = [text.encode() for text in texts] + [file.read_bytes() for file in programs]
@@ -80,7 +83,7 @@ def hash_of(way: Way) -> str:
 
 
 def as_record(checks: Sequence[Checked], server: str, amount: Amount) -> str:
-    """JSON that changes only if the tool, the server, the options, the reader or its result changes."""
+    """Return JSON that changes only if the tool, the server, the options, the reader or the reader's result changes."""
     readers: list[dict[str, Any]] = [
         {"reader": checked.way.title, "sha256": hash_of(checked.way), "verdict": sentence(checked),
          "faults": {fault: case for fault, (case, _failure) in checked.worst.items()},

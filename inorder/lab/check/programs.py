@@ -1,4 +1,4 @@
-"""Readers under test: Python functions, and programs that follow the contract in ``protocol``."""
+"""Readers under test that are Python functions, or programs that follow the contract in ``protocol``."""
 
 import os
 import select
@@ -23,7 +23,7 @@ END_SECONDS = 10
 
 
 def command_of(text: str) -> list[str]:
-    """The words of a command. Raise an error if the program of the command does not exist."""
+    """Split a command into words. Raise InputError if it cannot be run."""
     try:
         words = shlex.split(text)
     except ValueError as error:  # a quote is not closed
@@ -44,7 +44,7 @@ def shown(line: bytes) -> str:
 
 
 class Program(Reader):
-    """A program that reads a line of JSON for each poll, and prints a key per line, then its position as JSON."""
+    """A program that reads a JSON line for each poll, and prints one key per line, then its position as JSON."""
 
     def __init__(self, command: str, environment: Mapping[str, str]) -> None:
         self.command, self.environment = command, environment
@@ -65,7 +65,7 @@ class Program(Reader):
             raise InputError(f"{self.command} printed a line after the end of its poll: {shown(self.partial)}")
         self.lines, self.polled = list[Line](), True
         self.last_sql, self.begun = f"-- {self.command}: poll", time.monotonic()
-        with suppress(BrokenPipeError):  # the program has ended; ended() reports the end
+        with suppress(BrokenPipeError):  # the program has exited; ended() reports this
             self.process.stdin.write(ENCODER.encode(Poll(now, self.position)) + b"\n")
             self.process.stdin.flush()
 
@@ -124,7 +124,7 @@ class Program(Reader):
         return tuple(map(str, keys))
 
     def end_of_input(self) -> None:
-        """Close the program's input. The program must then end within END_SECONDS."""
+        """Close the program's input. Raise InputError unless the program exits within END_SECONDS."""
         assert self.process.stdin
         self.process.stdin.close()
         try:
@@ -145,10 +145,10 @@ Called = Callable[[str, Any], tuple[Sequence[int | str], Any]]
 
 
 class Function(Reader):
-    """A Python function of a connection string and the last position. The function returns keys and a new position.
+    """A Python function that takes a connection string and the last position, and returns keys and a new position.
 
-    The function runs in a thread of its own, because it may wait for a session of the schedule. A function cannot be
-    killed: instead, the rows and the position of a killed poll are not stored.
+    The function runs in its own thread, because it may wait for a session of the schedule. A function cannot be killed.
+    Instead, the rows and the position of a killed poll are discarded.
     """
 
     def __init__(self, call: Called, dsn: str) -> None:

@@ -1,6 +1,7 @@
-"""The contract between a check and a reader program: docs/check-protocol.md. Later versions only add fields.
+"""The contract between the check and a reader program, documented in docs/check-protocol.md.
 
-Each line is JSON. A check writes a ``Poll``; the program answers with a line for each key, then with an ``End``.
+Each line is JSON. The check writes a ``Poll``. The program answers with a line for each key, then with an ``End``.
+Later versions only add fields.
 """
 
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import msgspec
 
 VERSION = 1
-ANSWER_SECONDS = 60  # a program that waits for no lock has to answer within this time
+ANSWER_SECONDS = 60  # a program that is not waiting for a lock must answer within this time
 
 
 class Poll(msgspec.Struct):
@@ -20,7 +21,7 @@ class Poll(msgspec.Struct):
 
 
 class End(msgspec.Struct, forbid_unknown_fields=True):
-    """The end of a poll. The check stores the rows of the poll and the position ``last`` together."""
+    """The end of a poll. The check stores the rows of the poll together with the position ``last``."""
 
     last: Any = None
 

@@ -1,4 +1,4 @@
-"""Readers under test: the interface, and readers in SQL. ``programs`` has the other readers."""
+"""The interface for readers under test, and readers in SQL. Other readers are in ``programs``."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -15,14 +15,15 @@ Blockers = Callable[[int], tuple[str, ...]]
 
 
 class Reader(ABC):
-    """``begin`` starts a step of a poll; ``wait`` returns the sessions that block the step; ``rows`` ends the step.
+    """The interface for readers.
 
-    A poll has ``statements`` steps. With ``kill``, the reader ends as in a crash, and is started again.
+    ``begin`` starts a step of a poll, ``wait`` returns the sessions that block the step, and ``rows`` ends the step. A
+    poll has ``statements`` steps. With ``kill``, the reader stops as in a crash, and is started again.
     """
 
     statements = 1
     last_sql = ""  # the SQL of the last step
-    pid = -1  # process ID of the reader's server process, if known
+    pid = -1  # process ID of the reader's backend, if known
 
     @abstractmethod
     def begin(self, step: int, now: str, kill: bool) -> None: ...
@@ -32,7 +33,7 @@ class Reader(ABC):
 
     @abstractmethod
     def rows(self, step: int, kill: bool) -> tuple[str, ...] | None:
-        """The keys of the poll. None if the poll has more steps, and no keys if the poll was killed."""
+        """Return the keys of the poll. Return None if the poll has more steps, and no keys if the poll was killed."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -41,9 +42,9 @@ class Reader(ABC):
 class SqlReader(Reader):
     """A reader in SQL. The first column of each row is a key, unless it is null; :last is the last key.
 
-    Later statements can use each column of the last row of a statement by its name, for example :upto. A name that is
-    also a column of the table events has the type of that column. A poll and the work on its rows are one transaction;
-    with ``finish``, they are two transactions, and the rows are stored between them.
+    Later statements can refer to each column of the last row by its name, for example :upto. If the table events has a
+    column with this name, the value has the type of that column. A poll and the processing of its rows are one
+    transaction. With ``finish``, they are two transactions, and the rows are stored between them.
     """
 
     def __init__(self, way: Way, connect: Callable[[], Session]) -> None:
@@ -95,7 +96,7 @@ class SqlReader(Reader):
             self.values |= dict(zip(names, rows[-1], strict=True)) | ({"last": keys[-1]} if keys else {})
 
     def restart(self) -> None:
-        """Open a new session, and wait until the previous session has ended on the server."""
+        """Open a new session, and wait until the backend of the previous session has exited."""
         self.session = self.connect()
         while self.session.run(f"SELECT FROM pg_stat_activity WHERE pid = {self.pid}").rows:
             pass

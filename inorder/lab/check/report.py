@@ -1,4 +1,4 @@
-"""The result of a check as tables, as data and as a page."""
+"""The result of a check as tables, as data, and as an HTML page."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -63,7 +63,7 @@ def cases_section(checked: Checked) -> Section:
 
 
 def diagrams(checks: Sequence[Checked]) -> list[tuple[str, str]]:
-    """The title and the diagram of the first fault of each reader, except readers without a fault."""
+    """Return the title and the diagram of the first fault of each reader that has a fault."""
     first = [(checked.way, *next(iter(checked.worst.items()))) for checked in checks if checked.worst]
     return [
         (f"{way.title}: {fault} ({case})", drawn(failure)) for way, fault, (case, failure) in first if failure.schedule
@@ -71,7 +71,7 @@ def diagrams(checks: Sequence[Checked]) -> list[tuple[str, str]]:
 
 
 def script(checks: Sequence[Checked], _server: str) -> str:
-    """The shortest schedule of the first fault, as a script for psql."""
+    """Return the schedule of the first fault as a psql script."""
     scripts = (script_of(checked.way, failure) for checked in checks for _case, failure in checked.worst.values())
     return next(scripts, "-- No schedule has a fault.\n")
 
@@ -105,7 +105,7 @@ def finding_record(way: Way, fault: str, case: str, failure: Failure) -> dict[st
 
 
 def sentences(checks: Sequence[Checked]) -> list[str]:
-    """The verdict of each reader, with its title if there are several."""
+    """Return the verdict on each reader, preceded by its title if there are several readers."""
     return [f"{checked.way.title}: {sentence(checked)}" if len(checks) > 1 else sentence(checked) for checked in checks]
 
 

@@ -1,4 +1,4 @@
-"""Run readers one after the other: provide the server that they need, and run each case."""
+"""Run readers one after the other: provide the server that they need, and run all cases."""
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Amount:
-    """``most``: maximum number of schedules per case, None for all. ``load``: seconds of the random load."""
+    """The amount of testing.
+
+    ``most``: maximum number of schedules per case, or None for all. ``load``: duration of the random load in seconds.
+    """
 
     most: int | None = None
     load: float = 5
@@ -41,7 +44,10 @@ class Amount:
 
 @contextmanager
 def throw_away(ways: Sequence[Way], bindir: Path | None = None) -> Iterator[tuple[ThrowAway, Place]]:
-    """A temporary server, with the extension if a reader needs the extension and this machine can compile it."""
+    """Start a temporary server.
+
+    Install the extension if a reader needs it and this machine can compile it.
+    """
     server = find_installation(bindir)
     missing = [name for name in ("make", server.compiler.split()[0]) if not shutil.which(name)]
     lacks = f"there is no {missing[0]} to compile the extension" if missing else ""
@@ -71,7 +77,7 @@ def place_for(ways: Sequence[Way], dsn: str | None, bindir: Path | None) -> Iter
 
 
 def impossible(place: Place, way: Way) -> str:
-    """The reason why a way cannot be run on the server, or ""."""
+    """Return the reason why the reader of a way cannot run on the server, or ""."""
     with place.target.connect() as connection:
         (level,) = one_row(connection, "SELECT pg_catalog.current_setting('wal_level')")
     if way.needs == "inorder" and place.lacks:
@@ -83,7 +89,7 @@ def check(
     target: Target, way: Way, amount: Amount, progress: Callable[[str], object] = len,
     own: Callable[[str], Reader] | None = None,
 ) -> Checked:  # fmt: skip
-    """Run all cases of a way, then the random load. ``progress`` is called with the name of each case."""
+    """Run all cases of a way, then the random load. Call ``progress`` with the name of each case."""
     checked = Checked(way)
     with closing(Arena(target, way, own)) as arena:
         if way.program and not own:

@@ -1,6 +1,6 @@
 """Schedules: the steps of each session, and their order. ``arena`` runs the steps on a server.
 
-A transaction is a tuple of steps. A step is a text of words, which are run one after the other. There is no word for
+A transaction is a tuple of steps. A step is a string of words, which are run one after the other. There is no word for
 BEGIN: the first word that needs a transaction begins one.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 READER = "reader"
-STEP_SECONDS, WAIT_SECONDS, END_SECONDS = 1, 60, 3600  # the clock of the schedule; the check does not wait
+STEP_SECONDS, WAIT_SECONDS, END_SECONDS = 1, 60, 3600  # on the simulated clock; the check does not wait this long
 POLL, KILLED, STATEMENT = "poll", "killed poll", "statement"
 
 Transaction = tuple[str, ...]
@@ -39,7 +39,7 @@ Schedule = tuple[Step, ...]
 
 
 def in_text(schedule: Schedule) -> str:
-    """A schedule as a line of text; ``of_text`` is the inverse.
+    """Return a schedule as a line of text. ``of_text`` is the inverse.
 
     >>> in_text((Step("A", "behind insert"), Step("reader", "poll")))
     'A: behind insert, reader: poll'
@@ -48,7 +48,7 @@ def in_text(schedule: Schedule) -> str:
 
 
 def of_text(text: str) -> Schedule:
-    """The schedule in a line of text.
+    """Parse a line of text into a schedule.
 
     >>> of_text("A: behind insert, reader: poll")
     (Step(session='A', words='behind insert'), Step(session='reader', words='poll'))
@@ -60,8 +60,8 @@ def of_text(text: str) -> Schedule:
 class Case:
     """Transactions of A, B and perhaps C, and a reader that polls ``polls`` times.
 
-    ``kill``: the reader is killed in its first poll. ``cache``: the number of sequence values that a session takes at a
-    time. ``apart``: other sessions may act between the statements of a poll.
+    ``kill``: the reader is killed in its first poll. ``cache``: the number of sequence values that a session
+    preallocates. ``apart``: other sessions may act between the statements of a poll.
     """
 
     name: str
@@ -72,9 +72,9 @@ class Case:
     apart: bool = False
 
     def schedules(self, statements: int = 1) -> Iterator[Schedule]:
-        """Every order of the steps, the shortest schedules first.
+        """Yield every order of the steps, the shortest schedules first.
 
-        If ``apart``, the ``statements`` of a poll are separate steps.
+        If ``apart`` is set, the ``statements`` of a poll are separate steps.
 
         >>> for schedule in Case("two", (SHORT, SHORT), 1).schedules():
         ...     print(" ".join(f"{step.session}:{step.words}" for step in schedule))
@@ -95,9 +95,9 @@ class Case:
             yield from self.in_order(((KILLED if self.kill else POLL), *(POLL,) * (polls - 1)), useless=True)
 
     def in_order(self, reading: Transaction, useless: bool) -> Iterator[Schedule]:
-        """Every order of the steps.
+        """Yield every order of the steps.
 
-        ``useless``: leave out orders that begin or end with a poll, because the last polls do the same.
+        With ``useless``, skip orders that begin or end with a poll, because the final polls do the same.
         """
         scripts = dict(zip("ABC", self.writers, strict=False)) | {READER: reading}
         for order in interleavings(tuple(map(len, scripts.values()))):
@@ -108,9 +108,9 @@ class Case:
                 yield steps
 
     def mirrored(self, steps: Schedule) -> bool:
-        """True if equal transactions do not begin in the order of their names.
+        """Return True if equal transactions do not begin in the order of their names.
 
-        Another schedule differs from such a schedule only in the names of these transactions.
+        Some other schedule differs from this one only in the names of these transactions.
         """
         began = [name for name in dict.fromkeys(step.session for step in steps) if name != READER]
         equal = [name for name in began if self.writers["ABC".index(name)] == SHORT]
@@ -118,7 +118,7 @@ class Case:
 
 
 def interleavings(lengths: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """Every order in which lists of these lengths can be merged. An order is a sequence of list numbers."""
+    """Yield every order in which lists of these lengths can be merged, as a sequence of list numbers."""
     if not any(lengths):
         yield ()
     for place, length in enumerate(lengths):
@@ -135,7 +135,7 @@ CASES: Sequence[Case] = (
     Case("between statements", (SHORT, SHORT), apart=True),
     Case("killed reader", (SHORT, SHORT), kill=True),
 )
-# Cases for a copied table, whose rows are also updated and deleted.
+# Cases for readers that copy a table. Its rows are also updated and deleted.
 COPY_CASES: Sequence[Case] = (
     Case("inserts", (SHORT, SHORT)),
     Case("updates", (UPDATE, UPDATE)),
@@ -152,13 +152,13 @@ COPY_CASES: Sequence[Case] = (
 
 
 def hardest(schedules: Iterator[Schedule], most: int | None) -> list[Schedule]:
-    """All schedules, or the ``most`` schedules with the highest pressure. The shortest schedules come first."""
+    """Return all schedules, or the ``most`` schedules with the highest pressure, the shortest schedules first."""
     every = list(schedules)
     return sorted(sorted(every, key=pressure, reverse=True)[:most], key=len)
 
 
 def pressure(schedule: Schedule) -> int:
-    """The number of polls while a transaction is open and another transaction has committed.
+    """Return the number of polls that run while one transaction is open and another one has committed.
 
     >>> [pressure(schedule) for schedule in Case("two", (SHORT, SHORT), 1).schedules()]
     [1, 0, 1, 1, 0, 0, 0, 0, 0]

@@ -1,4 +1,4 @@
-"""A session whose statement may wait for a lock of another session, while this process uses the other sessions."""
+"""A session whose statement may wait for another session's lock while this process uses the other sessions."""
 
 import select
 from collections.abc import Callable, Iterable, Iterator
@@ -8,11 +8,11 @@ from psycopg import errors, pq
 from inorder.connection.database import Connection
 from inorder.errors import InputError
 
-LOOK_SECONDS = 0.005  # interval between two checks whether a statement waits for a lock
-# Errors that other transactions can cause, after which readers and writers may retry: serialization failure, deadlock,
-# aborted transaction.
+LOOK_SECONDS = 0.005  # interval between two checks for a statement that waits for a lock
+# Errors that other transactions can cause, and after which readers and writers may retry: serialization failure,
+# deadlock, transaction already aborted.
 FAILED = ("40001", "40P01", "25P02")
-# While one of these results is pending, libpq returns the same result again until the data are copied.
+# While a COPY is in progress, libpq returns the same result again and again.
 COPYING = (pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_BOTH)
 
 Rows = list[tuple[str | None, ...]]
@@ -43,7 +43,7 @@ class Session:
         self.pid = connection.info.backend_pid
 
     def send(self, sql: str) -> None:
-        """Send a statement. If an interrupt has left the last statement unanswered, cancel that statement first."""
+        """Send a statement. If an interrupt left an earlier statement unanswered, cancel that statement first."""
         if self.server.transaction_status == pq.TransactionStatus.ACTIVE:
             self.server.get_cancel().cancel()
             for _ in self.results():
@@ -59,7 +59,7 @@ class Session:
         return True
 
     def wait(self, blockers: Callable[[int], tuple[str, ...]]) -> tuple[str, ...]:
-        """Wait for the answer, or until the statement waits for other sessions. Return these sessions, if any."""
+        """Wait until the statement is answered or blocked. Return the sessions that block it, if any."""
         while not self.ready(LOOK_SECONDS):
             if blocking := blockers(self.pid):
                 return blocking

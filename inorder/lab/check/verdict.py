@@ -1,4 +1,4 @@
-"""The result of a reader in words: a sentence, and the texts of table cells. The functions are pure."""
+"""The result of a reader in words: a sentence, and the contents of table cells. The functions are pure."""
 
 import sys
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from inorder.lab.check.history import FAULTS
 from inorder.lab.check.ways import Way
 from inorder.text import lines, plural
 
-# The rows that may be lost in each case.
+# For each case, the rows that may be lost.
 ROWS = {
     "overlap": "rows of transactions that commit late",
     "three": "rows of transactions that commit late",
@@ -42,9 +42,9 @@ MEANINGS = {
     "shown.",
     "stalled": "A row is committed, and not returned by the next poll. The longest wait is shown.",
 }
-# For each fault, the text of a cell; a number of steps or rows follows.
+# For each fault, the beginning of a table cell. A number of steps or rows follows.
 CELLS = {"lost": "lost", "twice": "returned twice", "disorder": "out of order", "differs": "differs"}
-# The verdict for each fault, the gravest fault first.
+# The verdict for each fault, the worst fault first.
 SENTENCES = {
     "lost": 'Yes: the reader loses {rows}, for good. Use a feed (docs/feed.md): "inorder lab check feed" loses no row.',
     "differs": "Yes: the copy differs from the table, for good, in {rows}. "
@@ -64,7 +64,7 @@ class Checked:
     def worst(self) -> dict[str, tuple[str, Failure]]:
         """For each fault, the case and the failure to show.
 
-        For stalls, the longest stall is shown; for other faults, the schedule with the fewest steps.
+        This is the longest stall or, for other faults, the schedule with the fewest steps.
         """
         worst = {}
         for fault in FAULTS:
@@ -90,12 +90,12 @@ def in_words(fault: str, failure: Failure) -> str:
 
 
 def drawn(failure: Failure) -> str:
-    """The diagram of a failure; "" for a failure under random load, which has no schedule."""
+    """Return the diagram of a failure, or "" for a failure under random load, which has no schedule."""
     return lines(diagram(failure.history, failure.judged)) if failure.schedule else ""
 
 
 def sentence(checked: Checked) -> str:
-    """The verdict, which names the gravest fault, the rows that the fault concerns, and the remedy."""
+    """Return the verdict, which names the worst fault, the rows that it affects, and the remedy."""
     worst = checked.worst
     for fault, text in SENTENCES.items():
         if fault in worst:

@@ -1,4 +1,7 @@
-"""Ways to read a table, as data: the table, its INSERT, the poll of a reader. A way is defined by options or a file."""
+"""Ways to read a table, as data: the table, the INSERT statement, and the reader's poll.
+
+A way is defined by options or by a file.
+"""
 
 import re
 import tomllib
@@ -20,7 +23,7 @@ from inorder.lab.check.history import COPY_FAULTS, FAULTS
 from inorder.lab.check.schedule import CASES, COPY_CASES, SHORT, WRITERS, Case, Transaction
 from inorder.text import listed
 
-# A schedule has its own clock. These functions return the time of the server instead.
+# A schedule has its own clock. These functions would read the server's clock instead.
 CLOCKS = re.compile(r"\b(now\(|clock_timestamp|statement_timestamp|current_timestamp|localtimestamp)", re.I)
 FATAL = ("lost", "twice", "differs")
 NAME = re.compile(r"(?<![:\w]):([a-z_]\w*)")
@@ -43,15 +46,17 @@ INSERT = "INSERT INTO events (id, created_at) VALUES (:id, :created_at) RETURNIN
 
 @dataclass(frozen=True)
 class Way:
-    """A way to read a table. ``start``: initial values of the names in ``poll``.
+    """A way to read a table.
 
-    ``begin``, ``read``: the statements that begin a transaction of a writer, and of the reader. ``finish``: a statement
-    that is run after the rows of a poll are stored. ``needs``: the requirement of the way: the extension inorder, or
-    wal_level = logical. ``copies``: the poll maintains a table ``copy``, and ``setup`` creates the other objects that
-    the poll needs.
-    ``listen``: a channel; the text of a notification is a key, which the reader gets with its next poll. ``project``,
-    ``version``, ``source``: the project that documents the way. ``run``: the part of the project that the check runs:
-    the program, its query, or another query by the same rule. ``note``: a remark. ``verdict``: the recorded result.
+    ``start``: initial values of the names in ``poll``. ``begin``, ``read``: the statements that begin a transaction of
+    a writer and of the reader. ``finish``: a statement that runs after the rows of a poll are stored. ``needs``:
+    "inorder" if the way needs the extension, or "logical" if it needs wal_level = logical. ``copies``: the poll
+    maintains a table ``copy``, and ``setup`` creates any other objects that the poll needs. ``listen``: a channel. The
+    payload of a notification is a key, which the reader receives with its next poll.
+
+    ``project``, ``version``, ``source``: the project that documents the way. ``run``: the code that the check runs: the
+    project's program, its query, or another query that follows the same rule. ``note``: a remark. ``verdict``: the
+    recorded result.
     """
 
     name: str
@@ -91,7 +96,7 @@ class Way:
 
     @property
     def steps(self) -> int:
-        """The number of steps of a poll: its statements, and ``finish``. A poll of a program is one step."""
+        """The number of steps in a poll: its statements and ``finish``. A program's poll is a single step."""
         return 1 if self.program else len(self.statements) + bool(self.finish)
 
     @property
@@ -117,7 +122,7 @@ class Way:
 
 
 def filled(text: str, values: Mapping[str, str | None], types: Mapping[str, str] | None = None) -> str:
-    """The text with names replaced by their values, as literals of the given types.
+    """Return SQL with names replaced by their values, as literals of the given types.
 
     >>> filled("SELECT id FROM t WHERE id > :last AND x::int = 1", {"last": "it's"})
     "SELECT id FROM t WHERE id > 'it''s' AND x::int = 1"
@@ -147,7 +152,7 @@ def ways_in(text: str) -> dict[str, Way]:
 
 
 def way_of(name: str, values: Any) -> Way:
-    """The way that a TOML table defines. Raise an error with the name if a field is unknown, or of a wrong type."""
+    """Return the way that a TOML table defines. Raise InputError if a field is unknown or has the wrong type."""
     if not isinstance(values, dict):
         raise InputError(f"{name} is not a table: a reader begins with a line [{name}]")
     if unknown := values.keys() - {field.name for field in fields(Way)[1:]}:
@@ -164,7 +169,6 @@ def way_of(name: str, values: Any) -> Way:
 
 
 def ways_of(file: Path) -> dict[str, Way]:
-    """The ways in a user's file."""
     try:
         ways = ways_in(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -177,7 +181,7 @@ def ways_of(file: Path) -> dict[str, Way]:
 
 
 def ways_below(folder: Traversable) -> dict[str, Way]:
-    """The ways in a folder. Each way has a file of its own, named after the way."""
+    """Return the ways in a folder, which has one file per way."""
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".toml"))
     return {way.name: way for name in names for way in ways_in(folder.joinpath(name).read_text("utf-8")).values()}
 

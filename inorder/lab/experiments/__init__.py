@@ -1,6 +1,6 @@
 """The experiments of the lab: the modules of this package, and of the folder that INORDER_EXPERIMENTS names.
 
-The name of a module is the name of its experiment. The first line of its docstring is the help of the command.
+The name of a module is the name of its experiment. The first line of its docstring is the help text of the command.
 """
 
 import os
@@ -30,7 +30,7 @@ def module_of(name: str) -> str:
 
 
 def summary_of(name: str) -> str:
-    """The first line of the module's docstring. The module is not loaded, because loading takes a second."""
+    """Return the first line of the module's docstring without loading the module, which would take a second."""
     spec = find_spec(module_of(name))
     assert spec and spec.origin
     with tokenize.open(spec.origin) as source:

@@ -26,11 +26,11 @@ from inorder.lab.run.experiment import Experiment
 from inorder.lab.targets.server_settings import measuring_settings
 from inorder.units import MB, short
 
-SERIES = "series"  # the bigint keys of study P1 in bulk inserts: numbers from generate_series, without nextval
+SERIES = "series"  # the bigint keys that study P1 uses in bulk inserts: numbers from generate_series instead of nextval
 KINDS = {name: KEY_KINDS[name] for name in (*USUAL_KINDS, "time_char", "random_char", "random_ossp")}
 KINDS[SERIES] = KeyKind(SERIES, "bigint, series", "bigint")
 
-# Steps run in this order, except that indexes built for comparison are shuffled.
+# Steps run in this order, except that the indexes for comparison are built in random order.
 WITH_KEY = "with_key"
 NO_INDEX = "no_index"
 ADD_KEY = "add_key"
@@ -39,7 +39,7 @@ NO_DEDUP = "no_dedup"
 UNIQUE = "unique"
 COPY_OUT = "copy_out"
 COPY_IN = "copy_in"
-STEPS = {  # the description of each step, and a short name for tables
+STEPS = {  # the description of each step, and a short name for use in tables
     WITH_KEY: ("INSERT … SELECT, primary key present", "with key"),
     NO_INDEX: ("INSERT … SELECT, no index", "no index"),
     ADD_KEY: ("adding the primary key", "add key"),
@@ -50,7 +50,7 @@ STEPS = {  # the description of each step, and a short name for tables
     COPY_IN: ("COPY FROM the file, primary key present", "COPY in"),
 }
 BUILDS = (PLAIN, NO_DEDUP, UNIQUE)
-LEAVE_KEY = (WITH_KEY, ADD_KEY, COPY_IN)  # steps that leave a primary key, whose size and leaf density are recorded
+LEAVE_KEY = (WITH_KEY, ADD_KEY, COPY_IN)  # steps that end with a primary key, whose size and leaf density are recorded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class BulkPlan(setting.Plan):
 
 
 def steps_of(seed: int, rows: int, kind: str, number: int) -> list[str]:
-    """The steps of a kind in a round. Indexes that are built only for comparison are built in random order.
+    """Return the steps for a kind in a round. The indexes for comparison are built in random order.
 
     >>> len({tuple(steps_of(1, 1000, "random", number)) for number in range(50)})
     6
@@ -79,7 +79,7 @@ def steps_of(seed: int, rows: int, kind: str, number: int) -> list[str]:
     return [WITH_KEY, NO_INDEX, ADD_KEY, *builds, COPY_OUT, COPY_IN]
 
 
-INDEX = "bulk_idx"  # the index that is built for comparison, and dropped
+INDEX = "bulk_idx"  # an index that is built for comparison, then dropped
 STATEMENTS = {
     WITH_KEY: "INSERT INTO {table} SELECT {value} FROM generate_series(1, {rows}) AS n",
     NO_INDEX: "INSERT INTO {table} SELECT {value} FROM generate_series(1, {rows}) AS n",
@@ -90,11 +90,11 @@ STATEMENTS = {
 }
 DROP_INDEX = f"DROP INDEX IF EXISTS {SCHEMA}.{INDEX}"
 
-# Additional settings. Each kind creates its own WAL files, because later kinds would otherwise recycle the files of the
-# first kind. A single process builds each index.
+# Additional settings. WAL files are not recycled: otherwise, only the first kind would have to create new files.
+# Indexes are built without parallel workers.
 OWN_SETTINGS = {"wal_recycle": "off", "max_parallel_maintenance_workers": "0"}
 
-# Bytes per row of a table of char(32) with its index, the WAL of both, and the file that COPY writes.
+# Disk space per row: a table with a char(32) key, its index, the WAL of both, and the file that COPY writes.
 BYTES_PER_ROW = 600
 
 
@@ -121,7 +121,10 @@ class BulkExperiment(Experiment[BulkPlan]):
         )
 
     def prepare(self) -> None:
-        """Start the server with the page cache, because memory is not compared; create a folder for the file."""
+        """Start the server, and create a folder for the file.
+
+        The server uses the page cache, because sizes of memory are not compared.
+        """
         self.target.serve(measuring_settings(self.plan.shared_buffers, direct_io=False) | OWN_SETTINGS)
         self.control = self.open_session()
         self.target.create_schema(self.control)
@@ -152,7 +155,7 @@ class BulkExperiment(Experiment[BulkPlan]):
         check(step, counts[0], rows)
         if step == COPY_OUT:
             with self.file.open("rb") as written:
-                os.fsync(written.fileno())  # otherwise the kernel would write the file back during COPY FROM
+                os.fsync(written.fileno())  # otherwise, the kernel could write the file back during COPY FROM
             counters["file_bytes"] = self.file.stat().st_size
         return metrics | counters | self.sizes(key, step)
 
@@ -173,7 +176,10 @@ class BulkExperiment(Experiment[BulkPlan]):
 
 
 def beforehand(key: KeyKind, step: str) -> list[str]:
-    """Statements that prepare a step, and are not timed. The column is NOT NULL before the primary key is added."""
+    """Return the statements that prepare a step, and that are not timed.
+
+    The column is NOT NULL before the primary key is added.
+    """
     if step in (WITH_KEY, NO_INDEX, COPY_IN):
         return [*key.removal(), *(key.table_statements() if step == NO_INDEX else key.statements())]
     if step in BUILDS:
@@ -187,7 +193,7 @@ def check(step: str, counted: int, rows: int) -> None:
 
 
 SECONDS = "seconds"
-RANDOM, ORDERED = ("random", "random_char"), "v7"  # kinds in the verdicts
+RANDOM, ORDERED = ("random", "random_char"), "v7"  # the kinds that the verdicts compare
 CPU = "cpu_seconds"
 
 

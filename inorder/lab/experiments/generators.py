@@ -16,7 +16,7 @@ from inorder.lab.report.verdict import PLAIN, Compared, Verdict, bars_of
 from inorder.lab.results.result import Result, Run
 from inorder.lab.run.experiment import Experiment
 
-# The steps: generate values, insert rows with generated keys, work with values.
+# The steps: generate values, insert rows with generated keys, and operate on values.
 CALL, INSERT, TASK = "call", "insert", "task"
 
 FLOOR = "floor"
@@ -34,18 +34,18 @@ CALLS = {
     "nextval": f"nextval('{SCHEMA}.cached')",
     "uuidv7": "uuidv7()",
 }
-SINCE = {"uuidv7": 18}  # the server's own functions, and the major version that introduced each
-# The baseline if the C function below cannot be declared: a function of the server that does almost nothing.
+SINCE = {"uuidv7": 18}  # built-in functions, and the major version that introduced each
+# The floor if the C function below cannot be declared: a built-in function that does almost nothing.
 OWN_FLOOR = "pg_backend_pid()"
 ORDERED = ("uuid_v7_nextval", "uuid_xact_nextval")  # generators that the verdict compares with gen_random_uuid()
 INSERTS = (
     "nextval", "uuid_v7_nextval", "uuid_xact_nextval", "uuid_time_nextval", "uuid_sequence_nextval", "gen_random_uuid",
 )  # fmt: skip
-# Operations on values of the types, other than generating values: <type> <task>.
+# Operations on values, apart from generating them, as "<type> <task>".
 TYPES = ("uuid", "uuid_v1")
 TASKS = {"in": "text in", "out": "text out", "sort": "ORDER BY", "group": "GROUP BY, hashed", "join": "hash join"}
 EVERY_TASK = tuple(f"{type_name} {task}" for type_name in TYPES for task in TASKS)
-AT_ONCE = 20  # calls of a type's input or output function per row; with many calls, the cost of the row itself is small
+AT_ONCE = 20  # calls of a type's input or output function per row, to make the cost of the row itself small
 CALLED = (
     "SELECT count(*) FROM (SELECT '{example}'::{type} AS value FROM generate_series(1, {rows}) OFFSET 0) AS e "
     "WHERE ROW({calls}) IS NOT NULL"
@@ -64,14 +64,14 @@ TABLES = (
     f"CREATE TABLE {SCHEMA}.number_keys (id bigint PRIMARY KEY)",
     f"CREATE TABLE {SCHEMA}.uuid_keys (id uuid PRIMARY KEY)",
 )
-# The function returns the same number each time, but is VOLATILE: otherwise the planner would call the function once.
-# Only a superuser may declare the function.
+# The function returns a constant, but is declared VOLATILE: otherwise, the planner would call it only once. Only a
+# superuser may declare it.
 C_FUNCTION = (
     "CREATE FUNCTION pg_temp.uuid_call_floor(bigint DEFAULT 0) RETURNS uuid "
     "AS '$libdir/inorder', 'uuid_xact_floor' LANGUAGE C VOLATILE STRICT"
 )
 
-# Bytes on disk for each row: heap and index of a uuid key, with the free space that random keys leave, and WAL.
+# Disk space per row: heap and index of a uuid key, with the free space that random keys leave, and WAL.
 BYTES_PER_ROW = 253
 
 NANOSECONDS = 1e9
@@ -103,7 +103,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         "function that returns a uuid costs somewhat more, even if it does nothing else.",
     )  # fmt: skip
     session: Connection
-    missing: tuple[str, ...] = ()  # generators that this server does not have, because the server is too old
+    missing: tuple[str, ...] = ()  # generators that this server is too old to have
 
     @classmethod
     def room(cls, plan: GeneratorsPlan) -> tuple[int, str]:
@@ -145,7 +145,7 @@ class GeneratorsExperiment(Experiment[GeneratorsPlan]):
         return OWN_FLOOR if name == FLOOR and not self.target.is_superuser else CALLS[name]
 
     def call(self, name: str, _seed: int = 0) -> Metrics:
-        """Evaluate the expression once per row; count() costs the same for all expressions."""
+        """Evaluate the expression once per row. The cost of count() is the same for all expressions."""
         return self.timed(f"SELECT count({self.expression(name)}) FROM generate_series(1, {self.plan.values})")
 
     def insert(self, name: str, _seed: int = 0) -> Metrics:

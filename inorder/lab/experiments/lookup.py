@@ -29,11 +29,11 @@ RECENT = "recent"
 ANY = "any"
 COUNT_KEY = "count_key"
 
-LIMIT = 100  # rows per page of results
-SAMPLES = 1000  # keys drawn from each table for look-ups, at most one per query
-RECENT_SHARE = 0.01  # share of the rows that count as the newest
+LIMIT = 100  # rows per result page
+SAMPLES = 1000  # rows drawn from each table for lookups, unless there are more queries
+RECENT_SHARE = 0.01  # fraction of rows that count as the newest
 
-# For each query, the rows to look up, and the text of the query. Values from the table replace {key} and {moment}.
+# The description and the SQL of each query. Values from the table replace {key} and {moment}.
 LOOKS = {
     NEWEST_KEY: (f"The newest {LIMIT} rows by the key", f"SELECT * FROM {{table}} ORDER BY id DESC LIMIT {LIMIT}"),
     "newest_created": (
@@ -51,14 +51,14 @@ LOOKS = {
         "Counting the newest hundredth by created_at", "SELECT count(*) FROM {table} WHERE created_at >= {moment}"
     ),
 }  # fmt: skip
-IN_TIME_ORDER = ("bigint", "xact", "v7")  # kinds whose greatest key belongs to the newest row
+IN_TIME_ORDER = ("bigint", "xact", "v7")  # kinds of key whose greatest key belongs to the newest row
 WITH_TIME = "v7"
 
-# Without these settings, a count would use JIT compilation and a parallel plan. EXPLAIN adds up the times of the
-# processes of a parallel plan.
+# Without these settings, a count would use JIT compilation and a parallel plan, for which EXPLAIN adds up the times of
+# all processes.
 SESSION = {"max_parallel_workers_per_gather": "0", "jit": "off"}
 
-# Bytes per row: the heap with a payload of 60 bytes, both indexes, and the WAL that is kept from the fill.
+# Disk space per row: the heap with a payload of 60 bytes, both indexes, and the WAL kept from filling the table.
 BYTES_PER_ROW = 450
 FILL_BATCH = 100_000
 
@@ -128,7 +128,7 @@ class LookupExperiment(Experiment[LookupPlan]):
         self.target.serve_small(Small(self.plan.memory_bytes))
 
     def fill(self, kind: str, _seed: int) -> Metrics:
-        """Fill one table, VACUUM it so that counts can use index-only scans, and draw the keys to look up."""
+        """Fill a table, VACUUM it so that counts can use index-only scans, and draw the keys to look up."""
         key, started = KEY_KINDS[kind], time.monotonic()
         with self.target.connect() as session:
             for low in range(0, self.plan.rows, FILL_BATCH):
@@ -138,7 +138,7 @@ class LookupExperiment(Experiment[LookupPlan]):
             session.execute(f"VACUUM (ANALYZE) {key.table}".encode())
             self.drawn[kind] = drawn(session, key, self.plan)
             sizes = read_sizes(session, key)
-            self.target.checkpoint(session)  # after a checkpoint, the server has little to write when it stops
+            self.target.checkpoint(session)  # little is left to write when the server stops
         return {"seconds": time.monotonic() - started, **sizes}
 
     def look(self, kind: str, step: str, seed: int) -> Metrics:
@@ -168,7 +168,7 @@ def statements(key: KeyKind) -> list[str]:
 
 
 def drawn(session: Connection, key: KeyKind, plan: LookupPlan) -> Drawn:
-    """Draw keys of rows at random places, because the index pages of the first rows alone would fit into memory."""
+    """Draw keys of rows from random blocks. The index pages of the first rows alone would fit into memory."""
     (pages,), rng = one_row(session, f"SELECT pg_relation_size('{key.table}') / 8192"), random.Random(plan.seed)
     newest = max(0, int(pages * (1 - RECENT_SHARE)))
     lines = max(1, plan.rows // pages)

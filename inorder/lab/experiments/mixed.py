@@ -1,7 +1,7 @@
 """Inserts into a table full of random keys after a switch to another generator, before and after REINDEX.
 
-Every kind starts from the same table, whose index has grown by the same random keys in the same order, as in
-production: an index built by CREATE INDEX would be packed. Each kind goes through all steps before the next begins.
+Every kind starts from the same table. Its index has grown by the same random keys in the same order, as in production;
+an index built by CREATE INDEX would be packed. Each kind goes through all steps before the next kind begins.
 """
 
 import time
@@ -28,7 +28,7 @@ from inorder.units import MB
 BASELINE = "random"
 WAL_PER_ROW = per("wal_bytes", "inserts")
 
-# The default of the column after the fill, and its label.
+# The column default after the table is filled, and its label.
 GENERATORS = {
     "random": ("gen_random_uuid()", "random as before"),
     "v7": ("uuid_v7_nextval()", "version 7"),
@@ -50,12 +50,13 @@ STEPS = {
 }
 BEFORE = {SWITCH: FILL, AGAIN: REINDEX}  # the step whose index is the starting point of an insert step
 
-# Bytes per row of one table at a time: heap, index, the copy by REINDEX, and their WAL with full-page images.
+# Disk space per row of one table at a time: heap, index, the new index that REINDEX builds, and WAL with full-page
+# images.
 BYTES_PER_ROW = 800
 
-FILL_BATCH = 100_000  # the fill inserts this many rows with one statement, which delays an interrupt by about a second
+FILL_BATCH = 100_000  # rows per statement while filling; a statement delays an interrupt by about a second
 
-# Random keys that are the same in every table and run, with version and variant as gen_random_uuid() sets them.
+# The same random keys for every table and run, with the version and variant that gen_random_uuid() sets.
 FILL_KEYS = """
 SELECT (substr(h, 1, 12) || '4' || substr(h, 14, 3)
         || translate(substr(h, 17, 1), '0123456789abcdef', '89ab89ab89ab89ab') || substr(h, 18))::uuid
@@ -138,7 +139,7 @@ class MixedExperiment(Experiment[MixedPlan]):
                 keys = FILL_KEYS.format(seed=self.plan.seed, low=low, high=high)
                 session.execute(f"INSERT INTO {key.table} {keys}".encode())
             session.execute(f"ALTER TABLE {key.table} ALTER id SET DEFAULT {GENERATORS[key.name][0]}".encode())
-            self.target.checkpoint(session)  # after a checkpoint, the server has little to write when it stops
+            self.target.checkpoint(session)  # little is left to write when the server stops
         return {"seconds": time.perf_counter() - started}
 
     def insert(self, key: KeyKind, seed: int) -> Metrics:
@@ -173,7 +174,10 @@ def growth_text(result: Result) -> str:
 
 
 def growth(result: Result, step: str, kind: str) -> dict[str, float | None]:
-    """Growth of an index in percent and in bytes per new row, and the density of the new pages; None if unknown."""
+    """Return the growth of an index in percent and in bytes per new row, and the density of its new pages.
+
+    A value is None if it is unknown.
+    """
     changes: dict[str, list[float]] = {"percent": [], "bytes": [], "density": []}
     earlier, later = ({run.round: run.metrics for run in result.select(phase, kind)} for phase in (BEFORE[step], step))
     for place in sorted(earlier.keys() & later.keys()):

@@ -1,9 +1,9 @@
 """Keys of several nodes whose clocks differ: rows out of order, WAL, blocks, leaf density.
 
-Each node stamps its rows by its own clock, and the rows of all nodes arrive in true order. The slowest clock is behind
-by the lag, and the other clocks are behind by less. The keys are version-1 UUIDs, in the type uuid and in the type
-uuid_v1, which sorts them by time; and version-7 UUIDs of the same times. COPY fills a table. Then the WAL and the index
-blocks of a second COPY are counted.
+Each node stamps its rows with its own clock, and the rows of all nodes arrive in the true order. The slowest clock is
+behind by the lag, and the other clocks are behind by less. There are three kinds of key: version-1 UUIDs in the type
+uuid; the same values in the type uuid_v1, which sorts them by time; and version-7 UUIDs with the same times. COPY fills
+a table. The WAL and the index blocks of a second COPY are then counted.
 """
 
 import time
@@ -37,12 +37,12 @@ KINDS = {
     BUILT_IN: KeyKind("nodes_uuid", "uuid, version 1", "uuid"),
     V7: KeyKind("nodes_v7", "uuid, version 7", "uuid"),
 }
-SETS = {V1: "uuid-v1", BUILT_IN: "uuid-v1", V7: "uuid-v7"}  # the data set of each kind; two kinds have the same keys
+SETS = {V1: "uuid-v1", BUILT_IN: "uuid-v1", V7: "uuid-v7"}  # the data set for each kind; two kinds have the same values
 CSS = {V1: "series-1", BUILT_IN: "kind-random", V7: "kind-v7"}
-LINE = 37  # bytes of a key in its file
-BYTES_PER_ROW = 500  # files of all data sets, a table with its index, and its WAL
+LINE = 37  # bytes per key in a file
+BYTES_PER_ROW = 500  # a table with its index and WAL, without the key files
 
-# Counts the rows that arrive after a row with a greater key. COPY stores rows in the order of arrival.
+# This query counts the rows that arrive after a row with a greater key. COPY stores rows in the order of arrival.
 LATE = """SELECT count(*) FILTER (WHERE id < before) FROM (
     SELECT id, max(id) OVER (ORDER BY ctid ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM {table}
 ) AS arrived"""

@@ -38,11 +38,11 @@ from inorder.units import MB
 
 @dataclass(frozen=True, kw_only=True)
 class NoisePlan(setting.Plan):
-    """The number of equal tables of each kind of key, and the measurements of the insert experiment.
+    """The number of equal tables for each kind of key, and the settings of the insert experiment.
 
     Many short measurements are best. Paired ratios of measurements of 3 s scattered by 13 to 20 %, and ratios of
-    measurements of 1 s by 15 to 25 %. With such noise, 99 rounds detect a difference of 10 % with a probability of
-    80 %, even if the speeds of measurements cluster around two values; for 15 rounds, the probability is below 20 %.
+    measurements of 1 s by 15 to 25 %. With such noise, 99 rounds detect a difference of 10 % with a probability of 80
+    %, even if the measured speeds cluster around two values. With 15 rounds, the probability is below 20 %.
     """
 
     kinds: tuple[str, ...] = insert_tables.keys(("bigint", "random"))
@@ -125,7 +125,10 @@ def complete_rounds(result: Result, plan: NoisePlan, kind: str) -> np.ndarray:
 
 
 def scatter(values: np.ndarray) -> tuple[float | None, float | None]:
-    """Standard deviations in percent: within rounds, and of the rounds' means; None if there are too few values."""
+    """Return the standard deviations, in percent, within rounds and of the round means.
+
+    Both are None if there are too few values.
+    """
     rounds, tables = values.shape
     if rounds < 2:
         return None, None

@@ -1,8 +1,8 @@
 """Growth of an index while equal numbers of rows are inserted and deleted, by kind of key.
 
 In each turn, a tenth of the rows is inserted, the same number is deleted, and VACUUM frees pages. The age of the
-deleted rows decides which keys can reuse the space: deleting the oldest rows empties whole pages of an ordered index,
-while deleting rows of any age leaves every page half empty.
+deleted rows determines which keys can reuse the space. Deleting the oldest rows empties whole pages of an ordered
+index, while deleting rows of any age leaves every page partly empty.
 """
 
 import time
@@ -26,14 +26,14 @@ from inorder.lab.run.experiment import Experiment
 from inorder.lab.targets.server_settings import fill_settings
 from inorder.units import MB
 
-# An index that grows by at most this factor has kept its size: each turn inserts a tenth before it deletes as many
-# rows, and leaf pages are not full.
+# An index that grows by at most this factor has kept its size. Each turn inserts a tenth before it deletes as many
+# rows, and leaf pages are not completely full.
 KEPT = 1.3
-BATCHES = 10  # turns until all rows have been replaced
-BLOCKS = 64  # blocks of the sequence-prefixed keys that wrap
+BATCHES = 10  # turns in which all rows are replaced
+BLOCKS = 64  # number of blocks of the sequence-prefixed keys that wrap around
 
-# Values until a prefix wraps, as a multiple of the rows. The multiple is more than 1, because a block must be empty
-# before its reuse.
+# A prefix wraps around after this multiple of the rows. The multiple is greater than 1, because a block must be empty
+# before it is reused.
 WRAP = 1.6
 
 KINDS = {
@@ -46,26 +46,30 @@ KINDS = {
     "random": "random",
 }
 NEED_INORDER = ("xact", "v7", "time", "sequence", "sequence_on")
-DRAWN = {"sequence_on": "sequence dashed"}  # drawn in the colour of the kind that wraps
+DRAWN = {"sequence_on": "sequence dashed"}  # drawn in the colour of the kind that wraps around
 
 OLDEST = "oldest"
 SCATTERED = "scattered"
 DELETED = {OLDEST: "the oldest rows", SCATTERED: "rows of any age"}
-# Rows to delete, selected by arrival number: the same rows for every kind of key, and as many as a turn inserts.
+# The statements select the rows to delete by arrival number. They delete the same rows for every kind of key, and as
+# many as a turn inserts.
 DELETE = {
     OLDEST: "DELETE FROM {table} WHERE arrived <= {gone}",
     SCATTERED: "DELETE FROM {table} WHERE ctid = ANY (ARRAY("
     "SELECT ctid FROM {table} ORDER BY hashint8extended(arrived, {salt}), arrived LIMIT {batch}))",
 }
 
-# Bytes on disk per row, for one table at a time: heap, WAL and index. The index is largest with ordered keys, if rows
-# of any age are deleted.
+# Disk space per row, for one table at a time: heap, WAL and index. The index is largest with ordered keys when rows of
+# any age are deleted.
 BYTES_PER_ROW = 800
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReusePlan(setting.Plan):
-    """``pace``: the shortest duration of a turn with time-prefixed keys, whose blocks last a second."""
+    """The plan of the experiment.
+
+    ``pace``: the minimum duration of a turn with time-prefixed keys, whose blocks last one second.
+    """
 
     kinds: tuple[str, ...] = setting.choices(
         "Kinds of key, comma-separated.", tuple(KINDS), flag="--keys",
@@ -121,7 +125,7 @@ class ReuseExperiment(Experiment[ReusePlan]):
         return plan.rows * BYTES_PER_ROW, purpose
 
     def prepare(self) -> None:
-        # Sizes, pages and WAL are counted, and nothing is timed. Therefore full_page_writes is on, and fsync is off.
+        # Sizes, pages and WAL are counted, and nothing is timed. full_page_writes is therefore on, and fsync is off.
         self.target.serve(fill_settings(full_page_writes="on"))
         with self.target.connect() as session:
             self.target.create_schema(session)
@@ -161,12 +165,12 @@ class ReuseExperiment(Experiment[ReusePlan]):
         return Measured(metrics | self.wraps(kind, elapsed), series)
 
     def create(self, session: Connection, key: KeyKind) -> None:
-        """Create a sequence and an empty table. The table has a key, and an arrival number without an index."""
+        """Create a sequence and an empty table, which has a key and an arrival number without an index."""
         sequence = f"{SCHEMA}.reuse_keys"
         execute(
             session, f"DROP TABLE IF EXISTS {key.table}", f"DROP SEQUENCE IF EXISTS {sequence} CASCADE",
             f"CREATE SEQUENCE {sequence}",
-            # Autovacuum is off for the table, because pages that autovacuum freed would not be counted.
+            # Autovacuum is off for the table, because pages that it freed would not be counted.
             f"CREATE TABLE {key.table} (id {key.column} PRIMARY KEY, arrived bigint NOT NULL) "
             "WITH (autovacuum_enabled = off)",
         )  # fmt: skip

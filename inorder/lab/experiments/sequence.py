@@ -23,12 +23,15 @@ INSERT = "insert"
 BULK = "bulk"  # one INSERT … SELECT
 TABLE = f"{SCHEMA}.tb1"
 STATEMENTS = {SELECT: "SELECT {value};\n", INSERT: f"INSERT INTO {TABLE} VALUES ({{value}});\n"}
-CONSTANT = "constant"  # the baseline of the ratios: the same statement without nextval
+CONSTANT = "constant"  # the baseline for ratios: the same statement without nextval
 
 
 @dataclass(frozen=True, kw_only=True)
 class SequencePlan(setting.Plan):
-    """Settings of a run. The quick run has fewer clients and sequences, but six rounds, the least for an interval."""
+    """The plan of the experiment.
+
+    The quick run has fewer clients and sequences, but six rounds, the minimum for an interval.
+    """
 
     clients: tuple[int, ...] = setting.counts(
         "Numbers of pgbench sessions, comma-separated.", 1, 1000, (1, 10, 100), quick=(1, 10), sessions=True
@@ -63,9 +66,9 @@ def label(kind: str) -> str:
     return "1" if kind == CONSTANT else f"nextval, CACHE {kind.removeprefix('cache_')}"
 
 
-SPARE_CONNECTIONS = 20  # sessions of this tool, and sessions that the server reserves
+SPARE_CONNECTIONS = 20  # for the sessions of this tool and those that the server reserves
 
-# Bytes of a row of one bigint with its WAL, and the number of rows that a fast machine inserts in a second.
+# Disk space for a row with one bigint and its WAL, and the number of rows that a fast machine inserts per second.
 BYTES_PER_ROW = 140
 ROWS_PER_SECOND = 200_000
 
@@ -83,7 +86,7 @@ class SequenceExperiment(Experiment[SequencePlan]):
         return rows * BYTES_PER_ROW, f"the rows of {plan.seconds} s, or {plan.rows:,} rows at once"
 
     def prepare(self) -> None:
-        """Start the server with default settings, except for connections, checkpoints and waits for the disk.
+        """Start the server with default settings, except for connections, checkpoints and synchronous_commit.
 
         Create a table and the sequences.
         """

@@ -38,7 +38,7 @@ KINDS = {
     )
 }
 
-# Steps run in this order. SIZES and SIZES_AFTER read the size of the index; the other steps are timed and counted.
+# Steps run in this order. SIZES and SIZES_AFTER read the size of the index, and all other steps are timed and counted.
 COPY_FROM = "copy_from"
 COPY_MORE = "copy_more"
 COPY_TO = "copy_to"
@@ -49,7 +49,7 @@ VACUUM_RANDOM = "vacuum_random"
 REINDEX = "reindex"
 SIZES_AFTER = "sizes_after"
 RECENT = "recent"
-STEPS = {  # the description of each step, and a name for tables, short enough for a terminal of 80 columns
+STEPS = {  # the description of each step, and a name that is short enough for a table in a terminal with 80 columns
     COPY_FROM: ("COPY FROM", "COPY FROM"),
     COPY_MORE: ("COPY FROM of the next 10 %", "next 10 %"),
     COPY_TO: ("COPY TO", "COPY TO"),
@@ -93,14 +93,14 @@ class UuidV1Plan(setting.Plan):
 
 STATEMENTS = {ANALYZE: "ANALYZE {table}", REINDEX: "REINDEX INDEX {index}", **dict.fromkeys(VACUUMS, VERBOSE)}
 
-# A single process builds indexes and counts rows. Any session may change these settings.
+# No parallel workers build indexes or count rows. Any session may change these settings.
 SESSION_SETTINGS = {"max_parallel_maintenance_workers": "0", "max_parallel_workers_per_gather": "0"}
 
-# Additional settings. Each kind creates its own WAL files, because later kinds would otherwise recycle the files of the
-# first kind.
+# Additional settings. WAL files are not recycled: otherwise, only the first kind would have to create new files.
 OWN_SETTINGS = {"wal_recycle": "off"} | SESSION_SETTINGS
 
-# The time in a key, and the operand of a query by time: the key itself, or a column.
+# For each kind of key, an expression for its time, and the comparison in a query by time: with the key itself, or with
+# a column.
 CREATED_AT = "created_at >="
 TIMES = {
     "uuid_v1": ("uuid_v1_get_timestamp(id)", "id >=~"),
@@ -108,14 +108,14 @@ TIMES = {
     "uuid": ("uuid_v1_get_timestamp(id::uuid_v1)", CREATED_AT),
 }
 QUERIES = 5
-YEAR = 365 * 86_400  # seconds over which the keys are spread
+YEAR = 365 * 86_400  # the keys are spread over this number of seconds
 
-# The keys of a kind: uuid_v1 and uuid have identical values.
+# The data set for each kind of key. uuid_v1 and uuid have identical values.
 NUMBERS = "numbers"
 SETS = {"uuid_v1": V1, "uuid": V1, "uuid_v7": V7, "bigint": NUMBERS}
 
-FILE_BYTES_PER_ROW = 37  # a line with a UUID; only the keys of one kind at a time are in files
-BYTES_PER_ROW = 320  # files of keys, and the largest table with indexes and WAL: 302 bytes per row with a million rows
+FILE_BYTES_PER_ROW = 37  # a line with a UUID; only one kind of key is in files at a time
+BYTES_PER_ROW = 320  # key files, and the largest table with indexes and WAL: 302 bytes per row with a million rows
 
 
 class UuidV1Experiment(Experiment[UuidV1Plan]):
@@ -165,7 +165,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
             write_keys(own(name, Path(plan.file), plan.total, plan.seed), plan.rows, self.files)
         else:
             write_keys(simulated(name, plan.total, YEAR, plan.nodes, plan.lag, plan.seed), plan.rows, self.files)
-        os.sync()  # otherwise the files would be written back while COPY is measured
+        os.sync()  # otherwise, the files would be written back while COPY is measured
 
     @property
     def files(self) -> tuple[Path, Path]:
@@ -203,7 +203,7 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return deleted | counters
 
     def count_recent(self, kind: str) -> Metrics:
-        """Time a count by the key, or by an indexed column, as the median of several queries."""
+        """Time a count by the key, or by an indexed column, and return the median of several queries."""
         if kind not in TIMES:
             return {}
         table, (moment, compared), metrics = KINDS[kind].table, TIMES[kind], Metrics()
@@ -241,14 +241,14 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
 
     def delete(self, key: KeyKind, step: str) -> Metrics:
         with self.connection() as session:
-            # A random tenth is chosen by the hash of the row's place in the table, which is the order of arrival: the
-            # same rows are deleted from all uuid tables.
+            # A random tenth is chosen by hashing the ctid, which follows the order of arrival. The same rows are
+            # therefore deleted from all uuid tables.
             random_tenth = f"(hashtidextended(ctid, {self.plan.seed}) & 2147483647) % 10 = 0"
             chosen = self.oldest(session, key) if step == VACUUM_OLDEST else random_tenth
             return {"deleted": session.execute(f"DELETE FROM {key.table} WHERE {chosen}".encode()).rowcount}
 
     def oldest(self, session: Connection, key: KeyKind) -> str:
-        """The tenth of the rows that arrived first.
+        """Return a condition for the tenth of the rows that arrived first.
 
         COPY stores rows in the order of arrival, and the same number of rows on every page.
         """
@@ -257,11 +257,11 @@ class UuidV1Experiment(Experiment[UuidV1Plan]):
         return f"ctid <= '({block},{before + 1})'"
 
 
-MOST_SHOWN = 1000  # a higher ratio means that the divisor is almost 0
+MOST_SHOWN = 1000  # with a higher ratio, the divisor is almost 0
 
 
 class Measure(NamedTuple):
-    """A metric of a step, with its unit. ``inner``: the metric belongs to the line above."""
+    """A metric of a step, with its unit. ``inner``: the line belongs to the line above it."""
 
     metric: str
     unit: str
@@ -281,7 +281,7 @@ QUERY = Measure("seconds", "ms", 0.001)
 TIME_INDEX = Measure("time_index_bytes", "its index, MB", MB, inner=True)
 SIZE = (Measure("index_bytes", "MB", MB), Measure("leaf_density", "leaf, %", inner=True))
 
-# The table shows counted metrics only for these steps; the data have such metrics for all steps.
+# The table shows counted metrics only for these steps. The data contain them for all steps.
 COUNTED_STEPS = (COPY_FROM, COPY_MORE, *VACUUMS)
 
 MEANINGS = {

@@ -1,8 +1,8 @@
 """Page splits after CREATE INDEX on random keys: when they occur, and how much WAL they write.
 
 CREATE INDEX leaves all pages equally full. Inserts of random keys then fill and split all pages at about the same time,
-in waves. The pages of an index that has grown by the same keys are full to different degrees. Both kinds of index are
-filled further in small steps; after each step, pages, density and WAL are measured, and compared with the model.
+in waves. If an index has grown by random inserts, some of its pages are fuller than others. Both kinds of index are
+filled further in small steps. After each step, pages, leaf density and WAL are measured, and compared with the model.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ from inorder.text import quoted
 WAVES = "waves"
 BY_MODEL = "The same figure, calculated by the model."
 GROWN, ORDERED = "grown", "v7"
-# fillfactors of the indexes that CREATE INDEX builds
+# Fillfactors of the indexes that CREATE INDEX builds.
 FILLFACTORS = {"built100": 100, "built90": 90, "built70": 70, ORDERED: 90}
 LABELS = {
     "built100": "built, fillfactor 100",
@@ -42,15 +42,15 @@ LABELS = {
 }
 CSS = {"built100": "series-1", "built90": "series-2", "built70": "series-3", GROWN: "kind-random", ORDERED: "kind-v7"}
 
-STEPS_PER_ROWS = 50  # number of steps in which the rows double: each step inserts 2 % of the first rows
+STEPS_PER_ROWS = 50  # number of steps in which the table doubles; each step inserts 2 % of the initial rows
 BATCH = 100_000
 PAGE = 8192
-PER = 1000  # reports give the splits per this number of rows
-# A step with at least this multiple of the average splits is a wave. Grown indexes of a million rows reach half of this
-# multiple.
+PER = 1000  # reports show page splits per this number of rows
+# A step is a wave if it has at least this multiple of the average number of splits. Grown indexes with a million rows
+# reach half of this multiple.
 WAVE = 3
 
-# Bytes on disk for each row that the table has at the end: heap, index and WAL of one table at a time.
+# Disk space for each row that the table has at the end: heap, index and WAL of one table at a time.
 BYTES_PER_ROW = 300
 
 
@@ -176,7 +176,7 @@ def predicted(kind: str, plan: WavesPlan) -> Series:
     if kind == ORDERED:
         full = LEAF_FILLFACTOR * leaf_capacity(ORDERED)
         pages = tuple(rows / full for rows in plan.sizes)
-    else:  # a grown index began with one page
+    else:  # a grown index starts with one page
         first = fringe.built_entries(FILLFACTORS[kind]) if kind in FILLFACTORS else leaf_capacity("random") // 2
         pages = fringe.leaf_pages(first, first if kind == GROWN else plan.rows, plan.sizes)
     row, split = heap_record("random") + leaf_record("random"), split_records("random", kind == ORDERED)

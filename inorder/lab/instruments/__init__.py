@@ -1,1 +1,1 @@
-"""Instruments: programs of PostgreSQL, counters of the server and the kernel, clocks, limits."""
+"""Instruments: PostgreSQL programs, counters of the server and the kernel, clocks, and limits."""

@@ -1,8 +1,8 @@
-"""A control group limits the memory of a throw-away server, including page cache, or the I/O of the server's disks.
+"""Control groups that limit the memory of a throw-away server, including page cache, or the I/O on its disks.
 
-The kernel's interface has version 1, with a hierarchy for each controller, and version 2, with one hierarchy for all:
-see admin-guide/cgroup-v1/memory, blkio-controller, and admin-guide/cgroup-v2. ``parent`` returns None if
-the user may not create a group.
+The kernel's interface has two versions. Version 1 has a hierarchy for each controller, and version 2 has one hierarchy
+for all controllers: see admin-guide/cgroup-v1/memory, blkio-controller, and admin-guide/cgroup-v2. ``parent`` returns
+None if the user may not create a group.
 """
 
 import os
@@ -19,10 +19,10 @@ NAME = "inorder-"
 PROBE = "probe-of-inorder-"
 PROCS = "cgroup.procs"
 
-# Memory that a server with 8 sessions needs in addition to shared buffers and page cache.
+# The memory that a server with 8 sessions needs in addition to shared buffers and page cache.
 LEAST_BYTES = 64 * 2**20
 
-# The names of the controllers in versions 1 and 2, and the file with the limit of each.
+# The name of each controller in versions 1 and 2, and the file that contains its limit.
 MEMORY, IO = "memory", "io"
 CONTROLLERS = {
     (MEMORY, "v1"): ("memory", "memory.limit_in_bytes"), (MEMORY, "v2"): ("memory", "memory.max"),
@@ -47,7 +47,7 @@ class Parent:
 
 
 def mounted(mounts: str, controller: str) -> Iterator[tuple[str, Path]]:
-    """Version and folder of the hierarchies that have, or may have, a controller, from /proc/mounts.
+    """Yield the version and the folder of each hierarchy in /proc/mounts that has, or may have, a controller.
 
     >>> mounts = "cgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\\ncgroup2 /sys/fs/cgroup/two cgroup2 rw 0 0"
     >>> list(mounted(mounts, MEMORY))
@@ -64,7 +64,7 @@ def mounted(mounts: str, controller: str) -> Iterator[tuple[str, Path]]:
 
 
 def own_paths(memberships: str, controller: str) -> dict[str, str]:
-    """The process's own group in each version, from /proc/self/cgroup.
+    """Return the group of this process in each version, from /proc/self/cgroup.
 
     >>> own_paths("4:memory:/a/b\\n1:cpu:/\\n0::/user.slice", MEMORY)
     {'v1': '/a/b', 'v2': '/user.slice'}
@@ -84,7 +84,7 @@ def candidates(controller: str) -> Iterator[Parent]:
     for version, root in mounted(Path("/proc/mounts").read_text(encoding="utf-8"), controller):
         own = root / paths.get(version, "/").lstrip("/")
         for folder in [own, *own.parents]:
-            # In version 2, a group that enables controllers for its children cannot have processes of its own.
+            # In version 2, a group that enables controllers for its children cannot contain processes itself.
             if folder.is_relative_to(root) and folder.is_dir() and (
                 version == "v1" or CONTROLLERS[controller, version][0] in enabled_below(folder)
             ):  # fmt: skip
@@ -117,9 +117,9 @@ def parent(controller: str = MEMORY) -> Parent | None:
 
 
 class ControlGroup:
-    """A group with limits. ``take`` adds a server to the group; ``close`` removes the group after the server has ended.
+    """A group with limits. ``take`` adds a server to the group. ``close`` removes the group after the server has ended.
 
-    ``memory_bytes``: the limit for the memory of all processes, or 0.
+    ``memory_bytes``: the memory limit for all processes together, or 0.
     """
 
     def __init__(self, where: Parent, memory_bytes: int = 0) -> None:
@@ -130,7 +130,7 @@ class ControlGroup:
                     group.rmdir()
         self.folder = where.folder / f"{NAME}{os.getpid()}"
         self.folder.mkdir(exist_ok=True)
-        self.lifting: list[tuple[str, str]] = []  # pairs of a file and the value that removes its limit
+        self.lifting: list[tuple[str, str]] = []  # pairs of a file and the value that removes the limit
         self.stack = ExitStack()
         self.stack.enter_context(cleared_after_a_kill(self.folder))
 
@@ -148,7 +148,7 @@ class ControlGroup:
 
     @property
     def kills(self) -> int:
-        """The number of processes that the kernel has killed because the group exceeded its memory limit."""
+        """The number of processes that the kernel killed because the group exceeded its memory limit."""
         for name in ("memory.events", "memory.oom_control"):
             with suppress(OSError):
                 events = dict(line.split() for line in (self.folder / name).read_text(encoding="ascii").splitlines())
@@ -168,7 +168,7 @@ class ControlGroup:
 def memory_limit(where: Parent, limit: int) -> ControlGroup:
     group = ControlGroup(where, limit)
     group.limit(where.limit_file, str(limit), f"limit memory to {limit:,} bytes")
-    # Without these settings, memory above the limit would go to swap, which may itself be in memory (zram).
+    # Without these settings, memory above the limit would be swapped out, perhaps to memory (zram).
     for name, value in (("memory.swap.max", "0"), ("memory.swappiness", "0")):
         with suppress(OSError):
             (group.folder / name).write_text(value, encoding="ascii")
@@ -176,7 +176,7 @@ def memory_limit(where: Parent, limit: int) -> ControlGroup:
 
 
 def iops_limit(where: Parent, disks: Sequence[str], iops: int) -> ControlGroup:
-    """A group that limits each disk ("major:minor") to ``iops`` reads and ``iops`` writes a second."""
+    """Return a group that limits each disk ("major:minor") to ``iops`` reads and ``iops`` writes per second."""
     group = ControlGroup(where)
     for disk in disks:
         for file, value in iops_files(where.version, iops):
@@ -186,7 +186,7 @@ def iops_limit(where: Parent, disks: Sequence[str], iops: int) -> ControlGroup:
 
 
 def iops_files(version: str, iops: int | None) -> list[tuple[str, str]]:
-    """Pairs of a file and the text of a limit, which is written after the number of a disk. None removes the limit.
+    """Return pairs of a file and a limit to be written after the number of a disk. None removes the limit.
 
     >>> iops_files("v2", 9)
     [('io.max', 'riops=9 wiops=9')]

@@ -1,6 +1,6 @@
-"""Read the server's counters before and after a load, the resulting sizes, and the output of VACUUM VERBOSE.
+"""The server's counters before and after a load, the resulting sizes, and the output of VACUUM VERBOSE.
 
-The numbers are exact: unlike times, they do not depend on other load of the machine.
+The numbers are exact: unlike times, they do not depend on other load on the machine.
 """
 
 import re
@@ -14,19 +14,19 @@ from inorder.errors import InorderError
 from inorder.lab.instruments.timing import wait_until
 from inorder.lab.plan.keys import KeyKind
 
-SESSION_SECONDS = 10  # seconds after which a session of this run must have ended
+SESSION_SECONDS = 10  # a session of this run must end within this number of seconds
 WAL = ("wal_bytes", "wal_records", "full_page_images")
 BLOCKS = ("index_hits", "index_reads", "heap_hits", "heap_reads")
 
 
 def read_wal(connection: Connection, application: str = "") -> dict[str, float]:
-    """The WAL of the whole server since its statistics were reset, read after the other sessions have ended."""
+    """Return the WAL counters of the whole server, after other sessions have ended."""
     wait_for_sessions(connection, application)
     return read_numbers(connection, "wal", WAL, {})
 
 
 def read_blocks(connection: Connection, kind: KeyKind, application: str = "") -> dict[str, float]:
-    """The block counters of a table and its index. Read the WAL counters afterwards: the query writes WAL."""
+    """Return the block counters of a table and its index. Read the WAL counters later, because the query writes WAL."""
     wait_for_sessions(connection, application)
     return read_numbers(connection, "blocks", BLOCKS, {"table": kind.table, "index": kind.index})
 
@@ -34,10 +34,10 @@ def read_blocks(connection: Connection, kind: KeyKind, application: str = "") ->
 def read_numbers(
     connection: Connection, name: str, columns: Sequence[str], parameters: Mapping[str, str]
 ) -> dict[str, float]:
-    """The counters that a query returns. The query is run twice; the first run is a warm-up.
+    """Return the counters that a query returns. Run the query twice; the first run is a warm-up.
 
-    With checksums, the first reading after a checkpoint sets hint bits of catalog pages, and writes 20 to 60 kB of
-    images of these pages. Without the warm-up, these images would be counted in the next reading.
+    With checksums, the first reading after a checkpoint sets hint bits on catalog pages, and writes 20 to 60 kB of
+    full-page images of these pages. Without the warm-up, the next reading would count these images.
     """
     connection.execute(query(name), parameters)
     report_own(connection)
@@ -48,12 +48,15 @@ def read_numbers(
 
 
 def report_own(connection: Connection) -> None:
-    """Report this session's counters now. Otherwise the session could report them a second later, in a measurement."""
+    """Report the counters of this session now. The session might otherwise report them later, during a measurement."""
     connection.execute("SELECT pg_stat_force_next_flush()")
 
 
 def wait_for_sessions(connection: Connection, application: str) -> None:
-    """Wait until sessions of an application ("": all) have ended, because a session reports its counters at its end."""
+    """Wait until all sessions of an application have ended. An empty string stands for all applications.
+
+    A session reports its counters when it ends.
+    """
     report_own(connection)
     pooled = "; is a connection pooler in between?" if application else ""
     wait_until(
@@ -64,7 +67,7 @@ def wait_for_sessions(connection: Connection, application: str) -> None:
 
 
 BLOCK_IO = ("read_bytes", "written_bytes", "evictions")
-BLOCK_IO_QUERIES = {18: "block_io", 16: "block_io_16"}  # queries by the oldest major version that has the columns
+BLOCK_IO_QUERIES = {18: "block_io", 16: "block_io_16"}  # the query for each major version since which its columns exist
 
 
 def read_block_io(connection: Connection) -> dict[str, float]:
@@ -93,25 +96,25 @@ def read_leaf_density(connection: Connection, kind: KeyKind) -> dict[str, float]
 
 
 def read_index_pages(connection: Connection, kind: KeyKind) -> dict[str, float]:
-    """The number of leaf pages and their density in percent, if the server can report them."""
+    """Return the number of leaf pages and their density in percent, if the server can report them."""
     try:
         row = one_row(connection, query("index_pages"), {"index": kind.index})
     except (psycopg.errors.UndefinedFunction, psycopg.errors.InsufficientPrivilege):
-        return {}  # pgstattuple is missing, or not granted to this role: a note in the report says so
+        return {}  # pgstattuple is missing, or not granted to this role, as a note in the report says
     density = {} if row[0] is None else {"leaf_density": float(row[0])}
     return density | {"leaf_pages": float(row[1])}
 
 
 def wal_place(connection: Connection) -> str:
     row = one_row(connection, query("wal_place"))
-    # Flush after reading the position, because the WAL that the server itself writes in between (a snapshot every 15 s)
-    # must be on disk, too.
+    # Flush after reading the position, because WAL that the server itself writes in between, such as a snapshot every
+    # 15 s, must be on disk, too.
     connection.execute("SELECT inorder_internal.make_durable(false)")
     return str(row[0])
 
 
 class CheckpointMarks:
-    """The seconds of a run in which a checkpoint ended. ``second`` must be called once a second."""
+    """The seconds of a run in which a checkpoint ended. ``second`` must be called once per second."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -130,10 +133,10 @@ class CheckpointMarks:
             self.seconds.append(float(self.now))
 
 
-# VACUUM of a table with one index; the output has the numbers of pages of the index.
+# VACUUM of a table with one index. Its output contains page counts of the index.
 VERBOSE = "VACUUM (VERBOSE, INDEX_CLEANUP ON) {table}"
 PAGES = re.compile(r'index "[^"]*": pages: \d+ in total, (\d+) newly deleted, (\d+) currently deleted, (\d+) reusable')
-# Pages of the index: emptied by this VACUUM; deleted and not reused yet; deleted and free for reuse.
+# Index pages that this VACUUM deleted, that are deleted and not yet reused, and that are free for reuse.
 FREED = ("newly_deleted", "deleted", "reusable")
 
 
@@ -142,7 +145,7 @@ def primary_message(notices: list[str]) -> Callable[[Diagnostic], None]:
 
 
 def index_pages(notices: list[str]) -> dict[str, int]:
-    """The figures in the notices of VACUUM (VERBOSE, INDEX_CLEANUP ON) of a table with one index.
+    """Return the page counts in the notices of VACUUM (VERBOSE, INDEX_CLEANUP ON) of a table with one index.
 
     >>> index_pages(['finished\\nindex "t_pkey": pages: 30 in total, 3 newly deleted, 4 currently deleted, 0 reusable'])
     {'newly_deleted': 3, 'deleted': 4, 'reusable': 0}

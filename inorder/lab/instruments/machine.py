@@ -1,6 +1,6 @@
-"""Describe the environment of a result: hardware, kernel, the commit of the tool, the activity of a block device.
+"""The environment of a result: hardware, kernel, the commit of the tool, and the activity of a block device.
 
-The kernel documents the fields of /proc/diskstats (admin-guide/iostats); iostat shows the same figures as %util and
+The kernel documents the fields of /proc/diskstats (admin-guide/iostats). iostat shows the same figures as %util and
 await.
 """
 
@@ -54,12 +54,12 @@ def describe_machine(data: Path) -> dict[str, Any]:
 
 
 DISKSTATS = Path("/proc/diskstats")
-SECTOR = 512  # bytes, on any device
+SECTOR = 512  # in bytes, on any device
 
 
 @dataclass(frozen=True)
 class DeviceTimes:
-    """Totals of a device since boot, and the time of reading.
+    """Totals of a device since boot, and the time at which they were read.
 
     The totals are: requests; the number and the bytes of writes; and, in milliseconds, the durations of all requests,
     the times that requests were queued or served, and the time that the device was busy.
@@ -74,7 +74,10 @@ class DeviceTimes:
     seconds: float
 
     def since(self, before: "DeviceTimes") -> dict[str, float]:
-        """Requests; share of busy time; writes and bytes per second; requests in the queue; milliseconds per request.
+        """Return the activity since an earlier reading, as in iostat.
+
+        The metrics are: requests, the percentage of busy time, writes and written bytes per second, requests in the
+        queue, and milliseconds per request.
 
         >>> DeviceTimes(30, 25, 8192, 90, 500, 600, 2.0).since(DeviceTimes(10, 5, 0, 30, 250, 100, 1.0))
         {'device_requests': 20, 'device_busy_percent': 50.0, 'device_writes_per_s': 20.0, \
@@ -95,7 +98,9 @@ class DeviceTimes:
 
 
 def parse(diskstats: str, major: int, minor: int, seconds: float) -> DeviceTimes | None:
-    """The totals in the line of a device; None for a file system without a device, which has no line.
+    """Return the totals of a device, or None if /proc/diskstats has no line for it.
+
+    A file system without a device has no line.
 
     >>> parse(" 254 0 vda 10 0 80 5 20 0 160 15 0 12 21 0 0 0 0", 254, 0, 1.0)
     DeviceTimes(requests=30, writes=20, written_bytes=81920, request_ms=20, queue_ms=21, busy_ms=12, seconds=1.0)

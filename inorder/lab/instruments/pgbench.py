@@ -1,4 +1,4 @@
-"""Run pgbench: build its command line, read its progress and its output."""
+"""A pgbench run: its command line, progress and output."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ FACTS = {
     "latency_ms": re.compile(r"^latency average = ([\d.]+) ms", re.M),
     "tps": re.compile(r"^tps = ([\d.]+) \(without initial connection time\)", re.M),
 }
-STATEMENT = re.compile(r"^ +([\d.]+) +\d+ +\S", re.M)  # a line of the report by statement: latency, failures, text
+STATEMENT = re.compile(r"^ +([\d.]+) +\d+ +\S", re.M)  # a line of the report by statement: latency, failures, statement
 
 # The latency of one transaction in ten is logged, because logging all latencies would add to the load.
 SAMPLED = 0.1
@@ -27,9 +27,9 @@ PERCENTILES = {"p50_ms": 50.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "
 
 @dataclass(frozen=True)
 class Load:
-    """A load of pgbench, limited by its duration in seconds, or by the number of transactions per client.
+    """A pgbench load, limited by its duration in seconds, or by the number of transactions per client.
 
-    ``rate``: transactions a second of all clients together.
+    ``rate``: transactions per second of all clients together.
     """
 
     clients: int
@@ -40,7 +40,7 @@ class Load:
     rate: int | None = None
 
     def arguments(self) -> list[str]:
-        """The load as options of pgbench.
+        """Return the load as pgbench options.
 
         >>> Load(8, 2, seconds=3).arguments()
         ['-M', 'prepared', '-c', '8', '-j', '2', '-T', '3']
@@ -65,7 +65,7 @@ class PgbenchResult:
     percentiles_ms: dict[str, float] = field(default_factory=dict)
 
     def times(self, rows: int) -> "PgbenchResult":
-        """The result counted in rows, if each transaction has ``rows`` rows. Latencies still refer to transactions."""
+        """Return the result in rows, for transactions of ``rows`` rows. Latencies still refer to transactions."""
         tps = tuple(tps * rows for tps in self.tps_by_second)
         return replace(self, transactions=self.transactions * rows, tps=self.tps * rows, tps_by_second=tps)
 
@@ -95,13 +95,16 @@ def run(
     on_progress: Callable[[float], None] = lambda _tps: None,
     by_statement: bool = False, log: Path | None = None, database: str = "",
 ) -> PgbenchResult:  # fmt: skip
-    """Run pgbench; kill it after an error. ``database``: "" for libpq's default. ``log``: a prefix of file names."""
+    """Run pgbench, and kill it after an error.
+
+    ``database``: "" for libpq's default. ``log``: a prefix of file names.
+    """
     command = [str(program), "-n", "-P", "1", f"--random-seed={seed}", "-f", str(script)]
     command += ["-r"] if by_statement else []
     if log is not None:
         command += ["-l", f"--sampling-rate={SAMPLED}", f"--log-prefix={log}"]
     command += [*load.arguments(), *([database] if database else [])]
-    # The report contains the script, and may be longer than the buffer of a pipe.
+    # The report contains the script, and may be larger than the buffer of a pipe.
     with TemporaryFile("w+", encoding="utf-8") as report:
         piped = subprocess.Popen(command, env=dict(environment), text=True, stdout=report, stderr=subprocess.PIPE)
         with piped as process, on_error(process.kill):
@@ -114,7 +117,7 @@ def run(
 
 
 def follow(process: subprocess.Popen[str], on_progress: Callable[[float], None]) -> list[float]:
-    """Collect the TPS of each second until the process ends. Raise an error if pgbench fails."""
+    """Collect the TPS of each second until pgbench exits. Raise InorderError if pgbench fails."""
     assert process.stderr
     progress, messages = [], []
     for line in process.stderr:
@@ -144,11 +147,11 @@ def take_percentiles(log: Path) -> dict[str, float]:
 
 
 def percentiles(microseconds: Sequence[int]) -> dict[str, float]:
-    """The percentiles p50 to p99.9 in milliseconds, except percentiles with less than one value above them.
+    """Return the percentiles p50 to p99.9 in milliseconds, except those with less than one value above them.
 
-    Percentiles that are 0 are left out, too. pgbench reads its clock once for several steps (pg_time_now_lazy,
-    pgbench.c): a transaction that is answered in the meantime has a time of 0. On a fast machine, more than half of
-    the transactions had a time of 0.
+    Percentiles of 0 are left out, too. pgbench reads its clock once for several steps (pg_time_now_lazy in pgbench.c),
+    so that a transaction that is answered in the meantime has a latency of 0. On a fast machine, these were more than
+    half of the transactions.
 
     >>> percentiles(range(1, 101))
     {'p50_ms': 0.0505, 'p90_ms': 0.0901, 'p95_ms': 0.09505, 'p99_ms': 0.09901}

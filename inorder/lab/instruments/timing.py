@@ -1,4 +1,4 @@
-"""Measure the server's time: CPU time of a process, duration of single calls, and the difference of the clocks."""
+"""Measurements of time: the CPU time of a server process, the duration of calls, and the difference between clocks."""
 
 import os
 import time
@@ -13,20 +13,20 @@ from psycopg.pq.abc import PGresult
 from inorder.connection.database import Connection, one_row, query
 from inorder.errors import InorderError
 
-ENDING_SECONDS = 60  # on a busy machine, a process may wait for the processor before it ends
+ENDING_SECONDS = 60  # on a busy machine, a process may wait for the CPU before it exits
 
 
 class ServerProcess:
-    """The server process of a connection, and its CPU time according to the kernel."""
+    """The backend of a connection, and its CPU time as reported by the kernel."""
 
     def __init__(self, connection: Connection) -> None:
         self.process = connection.info.backend_pid
         self.accounting = PROC / str(self.process) / "schedstat"
 
     def cpu_seconds(self) -> float:
-        """The CPU time so far, from the first field of schedstat, read when the process waits for its client.
+        """Return the CPU time so far, from the first field of schedstat, once the backend waits for its client.
 
-        The kernel's sum is complete once the process waits, which may be some time after the process has answered.
+        The kernel's total is complete only then, which may be some time after the backend has answered.
         """
         wait_until(self.stands_still, f"the server process {self.process} still runs after {ENDING_SECONDS} s")
         nanoseconds = self.nanoseconds()
@@ -52,20 +52,20 @@ class ServerProcess:
 
 
 def ended_cpu(server: int, connection: Connection) -> float:
-    """CPU seconds of all ended sessions of the server, read when only the session of ``connection`` is left.
+    """Return the CPU seconds of all ended sessions, once only the session of ``connection`` is left.
 
-    The kernel adds the CPU time of a process to its parent when the process is gone. The server's list of sessions
-    drops a session while its process is still ending. Therefore this function reads the processes from the kernel, and
-    only asks the server which processes are permanent.
+    The kernel adds the CPU time of a process to its parent when the process is gone. The server removes a session from
+    its list while the process is still exiting. This function therefore reads the processes from the kernel, and only
+    asks the server which processes are permanent.
     """
 
     def have_ended() -> bool:
-        # The children are read first, so that this function does not wait for a process that starts after them.
+        # The children are read first, so that this function does not wait for a process that starts in the meantime.
         children = children_of(server)
         return children <= {int(row[0]) for row in connection.execute(query("lasting_processes"))}
 
     wait_until(have_ended, f"sessions of the server have not ended after {ENDING_SECONDS} s")
-    fields = stat_of(server)  # cutime and cstime, the CPU time of ended children, are the 16th and 17th field of stat
+    fields = stat_of(server)  # cutime and cstime, the CPU time of ended children, are the fields 16 and 17
     return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 
@@ -78,7 +78,7 @@ def wait_until(reached: Callable[[], bool], otherwise: str, seconds: float | Non
 
 
 class Prepared:
-    """A prepared statement that is called repeatedly. Between calls, the client does as little as pgbench does."""
+    """A prepared statement that is executed repeatedly. Between calls, the client does as little as pgbench does."""
 
     NAME = "inorder_lab"
 
@@ -109,7 +109,7 @@ class Prepared:
             self()
 
     def latencies(self, calls: int, before: Callable[[], object] = lambda: None) -> list[float]:
-        """The seconds of each call, after a call to warm up. ``before`` runs before each call, and is not timed."""
+        """Return the seconds of each call, after a warm-up call. ``before`` runs before each call, and is not timed."""
         seconds = []
         for _ in range(calls + 1):
             before()
@@ -120,16 +120,16 @@ class Prepared:
 
 
 PROC = Path("/proc")
-SLEEPING = "S"  # the process waits for an event of any duration, such as a message of a client
+SLEEPING = "S"  # an interruptible sleep, for example while the process waits for its client
 
 
 def stat_of(process: int) -> list[str]:
-    """The fields of /proc/PID/stat after the second field, which is in parentheses: state, parent, and so on."""
+    """Return the fields of /proc/PID/stat from the third field, the state. The second field is in parentheses."""
     return (PROC / str(process) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
 
 
 def children_of(process: int) -> set[int]:
-    """The children of a process, including ended children for which the process has not waited yet."""
+    """Return the children of a process, including zombies."""
     children = set()
     for folder in PROC.glob("[0-9]*"):
         with suppress(OSError):
@@ -138,7 +138,7 @@ def children_of(process: int) -> set[int]:
     return children
 
 
-ROUND_TRIPS = 20  # the quickest round trip is the most exact
+ROUND_TRIPS = 20  # the fastest round trip is the most accurate
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class Apart:
         return (self.most - self.least) / 2
 
     def __or__(self, other: "Apart") -> "Apart":
-        """The union of two ranges, because clocks may drift, or be set, between two readings.
+        """Return the union of two ranges, because clocks may drift or be set between two readings.
 
         >>> Apart(-0.5, 0.5) | Apart(0.0, 2.0)
         Apart(least=-0.5, most=2.0)
@@ -169,7 +169,7 @@ SAME = Apart(0.0, 0.0)
 
 
 def apart(connection: Connection, clock: Callable[[], float]) -> Apart:
-    """The difference of the clocks, by the quickest of some round trips.
+    """Return the difference between the clocks, from the fastest of several round trips.
 
     The server reads its clock during the round trip.
     """

@@ -1,7 +1,7 @@
-"""Read the WAL between two positions: sizes of records and full-page images, and the changed blocks of an index.
+"""The WAL between two positions: sizes of records and full-page images, and the changed blocks of an index.
 
-pg_waldump reads the files of a server on this machine. The figures are exact, and do not depend on other load of the
-machine.
+pg_waldump reads the WAL files of a server on this machine. The figures are exact, and do not depend on other load on
+the machine.
 """
 
 import re
@@ -39,7 +39,7 @@ def split(span: Span) -> dict[str, float]:
 
 
 def split_of(statistics: str) -> dict[str, float]:
-    """Read the last line of pg_waldump --stats.
+    """Parse the last line of pg_waldump --stats.
 
     >>> split_of("Total      40098       3204630 [90.00%]      350000 [10.00%]      3554630 [100%]")
     {'record_bytes': 3204630, 'image_bytes': 350000}
@@ -68,7 +68,7 @@ def lines_of(span: Span, *options: str) -> Iterator[str]:
 
 
 def blocks_of(line: str, relation: str) -> list[int]:
-    """The blocks of a relation's main fork that one record changed.
+    """Return the blocks of a relation's main fork that one record changed.
 
     >>> blocks_of("desc: SPLIT_R …, blkref #0: rel 1663/5/9 blk 7, blkref #1: rel 1663/5/9 blk 8", "1663/5/9")
     [7, 8]
@@ -80,10 +80,10 @@ def blocks_of(line: str, relation: str) -> list[int]:
 
 
 def by_relation(span: Span) -> dict[str, dict[str, float]]:
-    """The FIGURES of each relation ("tablespace/database/file"; "" for records without a relation).
+    """Return the FIGURES of each relation ("tablespace/database/file"; "" for records without a relation).
 
-    The figures are: bytes of records with their images, bytes of images, images, page splits of a btree, and distinct
-    blocks changed. A record is assigned to the relation of its first block.
+    The figures are: bytes of records with their images, bytes of images, images, btree page splits, and distinct blocks
+    changed. A record is assigned to the relation of its first block.
     """
     figures: dict[str, dict[str, float]] = {}
     blocks: set[tuple[str, str]] = set()

@@ -1,1 +1,1 @@
-"""Plans of runs: the measurements, the kinds of key, their order, and the restrictions of a server."""
+"""Plans of runs: the measurements, their order, the kinds of key, and the restrictions of a server."""

@@ -1,4 +1,4 @@
-"""The capabilities of the user's server, and the adaptation of plans, with notes about omitted measurements.
+"""The capabilities of the user's server, and the plans adapted to them, with notes about omitted measurements.
 
 An experiment declares with ``OwnRun`` how it uses the user's server, and may adapt its plan further. The functions are
 pure.
@@ -25,7 +25,7 @@ THROUGH_HERE = "COPY ran through this tool: the times of COPY include the networ
 
 @dataclass(frozen=True)
 class Capabilities:
-    """The rights and settings of this role on the server, in the order of the query own_server."""
+    """The privileges and settings of this role on the server, in the order of the query own_server."""
 
     version: str
     role: str
@@ -42,9 +42,9 @@ class Capabilities:
     free_sessions: int
     shared_buffers: int
     synchronous_commit: str
-    language: str  # the setting lc_messages
+    language: str  # the value of lc_messages
     tracks_commits: bool
-    leaves_database: bool = False  # the role can read and write files or run programs, like a superuser
+    leaves_database: bool = False  # like a superuser, the role can read and write files or run programs
     settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -67,7 +67,7 @@ class Adapted(Generic[P]):
     notes: tuple[str, ...] = ()
 
     def but(self, *notes: str, **changes: object) -> "Adapted[P]":
-        """The adaptation with changed settings and more notes; a note "" is ignored."""
+        """Return the adaptation with changed settings and more notes. A note of "" is ignored."""
         plan = replace(self.plan, **changes)  # type: ignore[arg-type]
         return Adapted(plan, (*self.notes, *filter(None, notes)))
 
@@ -76,10 +76,9 @@ class Adapted(Generic[P]):
 class OwnRun:
     """How an experiment uses the user's own server, and notes for the report.
 
-    ``counts``: the experiment counts WAL and blocks. ``reads_vacuum``: the experiment reads the output of VACUUM.
-    ``leaf_density``: the experiment measures the leaf density. ``checkpoints``: the experiment requests a checkpoint
-    before each measurement. ``unseen``: the figures that only a throw-away server shows. ``otherwise``: the differences
-    from a throw-away server.
+    ``counts``: the experiment counts WAL and blocks. ``reads_vacuum``: it reads the output of VACUUM. ``leaf_density``:
+    it measures leaf density. ``checkpoints``: it requests a checkpoint before each measurement. ``unseen``: the figures
+    that only a throw-away server can provide. ``otherwise``: the differences from a run on a throw-away server.
     """
 
     counts: bool = True

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 SCHEMA = "inorder_lab"
 
-# For each kind of index on the key: the suffixes of names and of labels, and the statement that creates the index.
+# For each kind of index on the key: the suffixes of its name and label, and the statement that creates the index.
 PRIMARY = "primary"
-PACKED = "packed"  # an index created after the table is filled, with pages as full as fillfactor allows
+PACKED = "packed"  # an index that is created after the table is filled, so that its pages are filled up to fillfactor
 ADD_PRIMARY = "ALTER TABLE {table} ADD CONSTRAINT {name}_pkey PRIMARY KEY (id){tablespace}"
 UNIQUE = "CREATE UNIQUE INDEX {name}_pkey ON {table} (id){tablespace}"
 PLAIN = "CREATE INDEX {name}_pkey ON {table} (id){tablespace}"
@@ -25,9 +25,9 @@ INDEX_KINDS = {
 class KeyKind:
     """A kind of key, and the index on it.
 
-    ``setup`` runs before the table is created. In ``setup`` and ``column``, ``{schema}`` is the lab's schema, and
-    ``{name}`` the name of the kind. ``shade``: another kind and the percentage of its colour; "" for a colour in the
-    style sheet.
+    ``setup`` runs before the table is created. In ``setup`` and ``column``, ``{schema}`` stands for the lab's schema
+    and ``{name}`` for the name of the kind. ``shade``: another kind and a percentage of its colour, or "" if the style
+    sheet defines the colour.
     """
 
     name: str
@@ -47,7 +47,7 @@ class KeyKind:
 
     @property
     def baseline(self) -> str:
-        """The kind to which the ratios of this kind refer: bigint with the same kind of index."""
+        """The kind with which this kind is compared: bigint with the same kind of index."""
         return BASELINE + INDEX_KINDS[self.index_kind][0]
 
     @property
@@ -69,13 +69,13 @@ class KeyKind:
 
     @property
     def since(self) -> int:
-        """The first major version of PostgreSQL that has the function of the kind; 0 for any."""
+        """The first major version of PostgreSQL that has the function of this kind, or 0 for any version."""
         return 18 if "uuidv7(" in self.column else 0
 
     def statements(self, tablespace: str = "") -> list[str]:
-        """SQL that creates the empty table, and its index unless the index is created after the fill.
+        """Return SQL that creates the empty table, and its index unless it is created after the table is filled.
 
-        ``tablespace``: the quoted name of the tablespace of the index.
+        ``tablespace``: the quoted name of the tablespace for the index.
         """
         index = [] if self.index_kind.endswith(PACKED) else self.index_statements(tablespace)
         return [*self.table_statements(), *index]
@@ -94,7 +94,7 @@ class KeyKind:
         return [f"DROP TABLE IF EXISTS {self.table}", f"DROP SEQUENCE IF EXISTS {self.table}_numbers"]
 
     def index_statements(self, tablespace: str = "") -> list[str]:
-        """SQL that creates the index, if the kind has one.
+        """Return SQL that creates the index, if the kind has one.
 
         >>> KEY_KINDS["random_plain"].index_statements('"fast"')
         ['CREATE INDEX random_plain_pkey ON inorder_lab.random_plain (id) TABLESPACE "fast"']
@@ -113,9 +113,9 @@ class KeyKind:
 
 BASELINE = "bigint"
 
-# Time-prefixed keys have blocks of a second, not of a minute, unless noted: with 10,000 rows/s or more, a block of a
-# minute would have 600,000 or more keys in random order. The other sizes of blocks are from study P3. UUIDs as 32
-# hexadecimal digits are from study P1.
+# Time-prefixed keys have blocks of a second unless noted. With 10,000 rows/s or more, a block of a minute would contain
+# 600,000 or more keys in random order. The other block sizes are from study P3. UUIDs as 32 hexadecimal digits are from
+# study P1.
 HEX = "char(32) DEFAULT replace({function}::text, '-', '')"
 SEQUENCE = "CREATE SEQUENCE {schema}.{name}_numbers"
 PREFIXED = "uuid DEFAULT uuid_sequence_nextval('{schema}.{name}_numbers'"
@@ -139,8 +139,9 @@ OTHERS = (
     KeyKind("random_ossp", "random, uuid-ossp", HEX.format(function="uuid_generate_v4()"), shade="random 30%"),
 )
 
-# Kinds that study P3 cites as predecessors: a prefix, then the bytes of a version-4 UUID. Here COMB has its 48 bits of
-# time at the front, because PostgreSQL compares these bytes first. newsequentialid has a number, then a fixed node.
+# Kinds that study P3 cites as predecessors. A key is a prefix, followed by bytes of a version-4 UUID. Here, COMB has
+# its 48 bits of time at the front, because PostgreSQL compares these bytes first. newsequentialid is a number, followed
+# by a fixed node.
 BEFORE = "uuid DEFAULT encode({prefix} || {bytes_after}, 'hex')::uuid"
 TIME = "int8send(({clock})::bigint)"
 MILLISECONDS = TIME.format(clock="floor(extract(epoch FROM clock_timestamp()) * 1000)")
@@ -157,24 +158,24 @@ FORERUNNERS = tuple(
         ("newsequential", "newsequentialid", NUMBER, r"'\x80006e6f64650000'::bytea", SEQUENCE, "bigint 60%"),
     )
 )  # fmt: skip
-# Blocks of 256 rows, as in sequence256_64, but more blocks, each with fewer pages of the index.
+# This kind has blocks of 256 rows, as in sequence256_64. It has more blocks, each with fewer index pages.
 SMALLER = (KeyKind("sequence256_few", "sequence, 256 × 512", f"{PREFIXED}, 256, 512)", SEQUENCE, shade="sequence 80%"),)
 EVERY = (*USUAL, *OTHERS, *SMALLER, *FORERUNNERS)
 
 USUAL_KINDS = tuple(kind.name for kind in USUAL)
 BASE_KINDS = tuple(kind.name for kind in EVERY)
-# Kinds that every server supports.
+# These kinds need no contrib extension, and no recent version of PostgreSQL.
 FULL_KINDS = tuple(kind.name for kind in (*USUAL, *OTHERS) if not kind.contrib and not kind.since)
 
-# Colours that are not in the style sheet.
+# Colours that the style sheet does not define.
 SHADES = {kind.name: kind.shade.split() for kind in EVERY if kind.shade}
 
-# Each kind with each kind of index: random, random_unique, random_plain, random_none, and so on.
+# Every kind with every kind of index: random, random_unique, random_plain, random_none, and so on.
 KEY_KINDS = {variant.name: variant for kind in EVERY for variant in (kind.with_index(index) for index in INDEX_KINDS)}
 
 
 def with_indexes(kinds: tuple[str, ...], indexes: tuple[str, ...]) -> tuple[str, ...]:
-    """Combine kinds with indexes; a kind whose name includes an index keeps that index.
+    """Combine kinds of key with kinds of index. A kind whose name includes an index keeps that index.
 
     >>> with_indexes(("v7", "random"), ("primary", "none"))
     ('v7', 'random', 'v7_none', 'random_none')

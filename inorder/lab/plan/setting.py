@@ -1,6 +1,6 @@
-"""The fields of a plan: their meaning, range, value in each size of run, and how values are typed and shown.
+"""The fields of a plan: their meaning, their range, their values for each size of run, and how they are read and shown.
 
-A field defines everything about a setting: the option of ``lab run``, its help, the check of a value from a result
+A field defines everything about a setting: the option of ``lab run``, its help text, the check of a value from a result
 file, and whether it applies to the user's own server.
 """
 
@@ -21,7 +21,7 @@ from inorder.text import quoted
 T = TypeVar("T")
 KEY = "setting"
 LEAST_MEMORY = 2**20
-MOST_SECONDS = 43_200  # half a day: less than the longest checkpoint_timeout, which is a day
+MOST_SECONDS = 43_200  # half a day, which is less than the maximum of checkpoint_timeout
 QUICK, FULL = "quick", "full"
 COUNT, NUMBER, SECONDS, TABLE, COLUMN = "COUNT", "NUMBER", "SECONDS", "TABLE", "COLUMN"
 SIZES = ("", QUICK, FULL)
@@ -32,13 +32,13 @@ class Setting(Generic[T]):
     """A field of a plan, and the option that sets it. ``type`` is the type of the values.
 
     ``asked``: there is an option for the field. ``of_server``: the field is a setting of a throw-away server.
-    ``capability``: on the user's own server, the value is this field of Capabilities. ``sessions``: the field is the
-    number of sessions that are open at the same time. ``kept``: the field is in the result file. ``path``: the field is
-    a path on this machine.
+    ``capability``: on the user's own server, the value is this field of Capabilities. ``sessions``: the field is a
+    number of concurrent sessions. ``kept``: the field is stored in the result file. ``path``: the field is a path on
+    this machine.
 
-    Functions of a value that is a name: ``needs_inorder`` returns True if the value needs the extension; ``contrib``
-    returns the extension of PostgreSQL that the value needs, or ""; ``since`` returns the major version that the value
-    needs; ``label`` returns the label of the value.
+    The remaining functions take a value that is a name. ``needs_inorder`` returns True if the value needs the
+    extension. ``contrib`` returns the contrib extension that the value needs, or "". ``since`` returns the major
+    version that the value needs. ``label`` returns the label of the value.
     """
 
     help: str
@@ -68,7 +68,10 @@ def of(
     type: Value[T], help: str, usual: T | None, *, quick: T | None = None, full: T | None = None,
     factory: Callable[[], T] | None = None, **more: Any,
 ) -> T:  # fmt: skip
-    """A field of a plan: the type of its option, its help, its value in each size of run. ``more``: see Setting."""
+    """Define a field of a plan: the type of its option, its help text, its value for each size of run.
+
+    ``more``: other fields of Setting.
+    """
     sizes = MappingProxyType({size: value for size, value in ((QUICK, quick), (FULL, full)) if value is not None})
     metadata = {KEY: Setting(help, type, sizes=sizes, **more)}
     plan_field: Any = (
@@ -102,14 +105,14 @@ def optional_count(help: str, lowest: int, highest: int, **more: Any) -> int | N
 
 
 def optional_bytes(help: str, lowest: int) -> int | None:
-    """A size for the throw-away server; None by default."""
+    """Define a size that applies to the throw-away server, None by default."""
     return of(cast("Value[int | None]", options.size(lowest)), help, None, of_server=True)
 
 
 def choices(
     help: str, allowed: Collection[str], usual: tuple[str, ...] = (), listed: Collection[str] = (), **more: Any
 ) -> tuple[str, ...]:
-    """Several of the allowed names. The default is ``usual`` or, if ``usual`` is empty, all allowed names."""
+    """Define a choice of several allowed names. The default is ``usual`` or, if it is empty, all allowed names."""
     return of(options.several(options.one_of(allowed, listed)), help, usual or tuple(allowed), **more)
 
 
@@ -143,7 +146,7 @@ def without_nul(text: str, option: str) -> str:
 
 
 def words(help: str, metavar: str, *, check: Callable[[str], object] = str) -> str:
-    """A text, or "". ``check`` may raise an error; the name of the option is added to its message."""
+    """Define a string, "" by default. If ``check`` raises ValueError, the option's name precedes its message."""
 
     def read(text: str, option: str) -> str:
         try:
@@ -156,12 +159,12 @@ def words(help: str, metavar: str, *, check: Callable[[str], object] = str) -> s
 
 
 def server(help: str) -> str:
-    """A connection string, which is not stored, because a result file should not reveal the address of a server."""
+    """Define a connection string. It is not stored, because a result file should not reveal a server's address."""
     return of(options.DSN, help, "", kept=False)
 
 
 def names(help: str) -> tuple[str, ...]:
-    """Comma-separated names of columns, as in the catalog; "" for none."""
+    """Define a comma-separated list of column names, as in the catalog, empty by default."""
 
     def read(text: str, option: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(filter(None, map(str.strip, without_nul(text, option).split(",")))))
@@ -169,12 +172,12 @@ def names(help: str) -> tuple[str, ...]:
     return of(Value(f"{COLUMN},…", read, ",".join), help, ())
 
 
-# The value of a field without an option. The types of such fields are checked when a result file is read.
+# The type of a field without an option. Its values are checked when a result file is read.
 UNASKED: "Value[Any]" = Value("", lambda _text, _option: None, str)
 
 
 def determined() -> Any:
-    """A value that the lab determines itself, and stores in the result file; there is no option."""
+    """Define a value that the lab determines itself and stores in the result file. It has no option."""
     return of(UNASKED, "", None, asked=False)
 
 
@@ -193,7 +196,7 @@ def file(help: str) -> str:
 
 
 def folder(help: str, *, flag: str = "") -> str:
-    """An absolute path of an existing folder, or ""."""
+    """Define the absolute path of an existing folder, "" by default."""
 
     def read(text: str, option: str) -> str:
         path = Path(text).absolute()
@@ -213,7 +216,7 @@ class Plan:
 
     @classmethod
     def of_size(cls, size: str, given: Mapping[str, object]) -> Self:
-        """The plan of a size ("", "quick" or "full"), with the given values in place of the size's values."""
+        """Return the plan of a size ("", "quick" or "full"). The given values override those of the size."""
         sized = {name: setting.sizes[size] for name, setting in settings_of(cls).items() if size in setting.sizes}
         return replace(cls(), **(sized | dict(given)))  # type: ignore[arg-type]
 
@@ -242,7 +245,10 @@ class Plan:
         return {name: value for name, value in asdict(self).items() if settings[name].kept}
 
     def without_folders(self) -> dict[str, Any]:
-        """The plan for a file that may be shared. Paths, which only a resumed run needs, are cut to their last part."""
+        """Return the plan for a file that may be shared. Paths are reduced to their last component.
+
+        Only a resumed run needs the whole paths.
+        """
         paths = {
             name: Path(getattr(self, name)).name for name, setting in settings_of(type(self)).items() if setting.path
         }

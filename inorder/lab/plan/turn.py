@@ -1,4 +1,4 @@
-"""The measurements of a round, in stages; their random seeds; their reports of progress."""
+"""The measurements of a round, in stages; their random seeds; and their progress reports."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a measurement in a result: the step, the kind of key, the rows; and a label for progress."""
+    """The place of a measurement in a result: step, kind of key and rows, and a label for progress reports."""
 
     step: str
     kind: str
@@ -31,9 +31,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Turn:
-    """Measurements that are made one after the other. ``measure`` takes a seed, and yields a result for each place.
+    """Consecutive measurements. ``measure`` takes a seed, and yields a result for each place.
 
-    With ``weight``, ``measure`` itself reports progress, in ``weight`` steps. Otherwise each place is one step.
+    With ``weight``, ``measure`` itself reports progress, in ``weight`` steps. Otherwise, each place is one step.
     """
 
     places: tuple[Place, ...]
@@ -57,7 +57,7 @@ def several(
     steps: Mapping[str, str], kind: str, rows: int, label: str, measure: Callable[[str, str, int], Metrics],
     begin: Callable[[str], object] = lambda _kind: None, end: Callable[[str], object] = lambda _kind: None,
 ) -> Turn:  # fmt: skip
-    """A turn whose steps build on one another. ``begin`` runs before the first step, ``end`` after the last."""
+    """Return a turn whose steps build on one another. ``begin`` runs before the first step, ``end`` after the last."""
 
     def one_by_one(seed: int) -> Iterator[Measured]:
         begin(kind)
@@ -70,13 +70,13 @@ def several(
 
 @dataclass(frozen=True)
 class Stage:
-    """Measurements that are made once a round, in shuffled order if ``shuffled``.
+    """Measurements that are made once per round, in random order if ``shuffled``.
 
     ``turns`` takes the number of the round. ``begin`` runs before the first turn. ``warm_up``: there is a round 0,
-    whose figures are not kept. ``whole``: an interrupted round is repeated as a whole, because ratios are paired within
-    a round, and measurements before and after an interruption do not form a pair. Otherwise only the interrupted turn
-    is repeated, which suits exact counts, and rounds that take hours. ``redone``: a resumed run repeats the stage,
-    because the run has a new server.
+    whose figures are discarded. ``whole``: an interrupted round is repeated as a whole, because ratios are paired
+    within a round, and measurements before and after an interruption do not form a pair. Otherwise, only the
+    interrupted turn is repeated, which suits exact counts, and rounds that take hours. ``redone``: a resumed run
+    repeats the stage, because it uses a new server.
     """
 
     turns: Callable[[int], Sequence[Turn]]
@@ -101,12 +101,12 @@ def every_round(turns: Sequence[Turn]) -> Callable[[int], Sequence[Turn]]:
 
 
 def seed_of(seed: int, *place: object) -> int:
-    """A seed for a place of an experiment, independent of earlier places, because earlier places may be omitted."""
+    """Return a seed for a place of an experiment. It does not depend on earlier places, which may be omitted."""
     return random.Random(repr((seed, *place))).randrange(2**31)
 
 
 def shuffled(turns: Sequence[Turn], seed: int, number: int) -> list[Turn]:
-    """The turns of a round, in an order that does not depend on earlier rounds."""
+    """Return the turns of a round in an order that does not depend on earlier rounds."""
     mixed = list(turns)
     places = [(turn.places[0].step, turn.places[0].rows) for turn in turns]
     random.Random(repr((seed, "order", number, places))).shuffle(mixed)
@@ -121,4 +121,4 @@ class Progress:
         """Begin a step."""
 
     def done(self, text: str = "") -> None:
-        """End the step; ``text`` describes its result."""
+        """End the step. ``text`` describes its result."""

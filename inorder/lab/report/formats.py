@@ -1,4 +1,4 @@
-"""Sections as tables for a terminal, as rows in JSON or CSV, or as Markdown."""
+"""Output formats for sections: tables for a terminal, rows in JSON or CSV, and Markdown."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ def as_json(records: Sequence[dict[str, Any]]) -> str:
 
 
 def as_csv(records: Sequence[dict[str, Any]]) -> str:
-    """CSV with a header, which has all columns of all rows.
+    """Return CSV with a header that contains the columns of all rows.
 
     >>> as_csv([{"a": 1}, {"a": 2, "b": 3}]).splitlines()
     ['a,b', '1,', '2,3']
@@ -35,7 +35,7 @@ def as_csv(records: Sequence[dict[str, Any]]) -> str:
 
 
 def as_markdown(sections: Sequence[Section]) -> str:
-    """A heading and a table for each section, with the columns of a page.
+    """Return a heading and a table for each section, with the columns of the HTML page.
 
     >>> from inorder.lab.report.section import Column
     >>> print(as_markdown([Section("s", "S", [Column("a", ""), Column("b|c", "")], [["x", "1"]], "note")]))
@@ -71,7 +71,10 @@ def sections_page(
     title: str, subtitle: str, sections: Sequence[Section], drawings: Sequence[tuple[str, str]] = (),
     sentences: Sequence[str] = (),
 ) -> str:  # fmt: skip
-    """A page for data other than a result: sentences, the first section, drawings with titles, the other sections."""
+    """Return an HTML page for data other than a result.
+
+    The page contains sentences, the first section, drawings with titles, and the other sections.
+    """
     page = templates().get_template("sections.html")
     return page.render(title=title, subtitle=subtitle, sections=sections, drawings=drawings, sentences=sentences)
 
@@ -80,9 +83,9 @@ WRITERS = {"json": as_json, "csv": as_csv}
 
 
 def section_table(section: Section) -> Group:
-    """The section as a table for a terminal, without the columns that only a page shows.
+    """Return the section as a table for a terminal, without the columns that appear only on the HTML page.
 
-    The title is printed separately, because the title of a table would be cut to the width of the table.
+    The title is a separate text, because a table title would be cut to the width of the table.
     """
     section = section.of_columns(lambda column: column.terminal)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)

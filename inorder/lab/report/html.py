@@ -1,4 +1,4 @@
-"""Write results as one HTML file, which needs no network and no scripts, can be printed, and has all raw numbers."""
+"""Results as one HTML file that needs no network and no scripts, can be printed, and contains all raw numbers."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ YOURS = Step("Tables and readers of your own", "inorder advise --dsn service=NAM
 
 
 def parts_of(bars: Sequence[Bar]) -> list[dict[str, Any]]:
-    """Bars with their lengths in percent of the longest bar, or of the end of the longest interval.
+    """Return bars with their lengths as a percentage of the longest bar, or of the highest end of an interval.
 
     >>> drawn = parts_of([Bar("a", 2, "", "x", (1, 4)), Bar("b", 1, "")])
     >>> [(bar["length"], bar["interval"]) for bar in drawn]
@@ -68,10 +68,10 @@ def parts_of(bars: Sequence[Bar]) -> list[dict[str, Any]]:
 
 
 def cell_bars(section: Section, both: bool = False) -> list[list[float | None]]:
-    """The length of the bar of each cell, in percent of the longest bar on the same scale.
+    """Return the length of each cell's bar, as a percentage of the longest bar on the same scale.
 
-    With ``section.across``, the bars of a row have the same scale; with ``both``, the bars of all columns of the same
-    name; otherwise, the bars of a column.
+    With ``section.across``, the bars in a row share a scale. With ``both``, the bars in all columns with the same name
+    share a scale. Otherwise, the bars in a column share a scale.
     """
 
     def cells() -> Iterator[tuple[int, int, str, float]]:
@@ -96,7 +96,7 @@ def number_of(value: Value) -> float | None:
 
 
 class Terms:
-    """Names with their meanings. A name may be listed twice, because it may have different meanings in two tables."""
+    """Names with their meanings. A name may appear twice, because its meaning may differ between two tables."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
@@ -118,7 +118,7 @@ def table_of(section: Section, prefix: str, terms: Terms, both: bool = False) ->
     for column in shown.columns:
         name, label = column.name, ""
         if both and column is not shown.columns[0]:
-            name, _, label = name.rpartition("\n")  # side_by_side has added the label of the result as the last line
+            name, _, label = name.rpartition("\n")  # side_by_side appends the label of the result as the last line
         name = name.replace("\n", " ")
         heads.append({"name": name, "label": label, "link": terms.link(name or "first column", column.meaning)})
     return {
@@ -134,7 +134,7 @@ def table_of(section: Section, prefix: str, terms: Terms, both: bool = False) ->
 
 
 def with_options(words: str) -> Markup:
-    """Text in which no option of the command line is broken across lines.
+    """Return HTML in which no command-line option is broken across lines.
 
     >>> with_options("Repeat with --rounds 6, <b>")
     Markup('Repeat with <span class="option">--rounds 6</span>, &lt;b&gt;')
@@ -163,9 +163,9 @@ def machine_text(machine: dict[str, Any]) -> str:
 
 
 def load_range(result: Result) -> str:
-    """The range of the machine's load average during the measurements; "" if the load average was not stored.
+    """Return the range of the machine's load average during the measurements, or "" if it was not stored.
 
-    The measurements add to the load average.
+    The measurements themselves add to the load average.
 
     >>> from inorder.lab.results.result import Run
     >>> result = Result("insert", "now", "0", 1, {}, {}, {}, "")
@@ -214,7 +214,7 @@ def article(labelled: Labelled, number: int) -> dict[str, Any]:
     method.append(report.kind.order)
     if load := load_range(result):
         method.append(f"Load average of the machine: {load}.")
-    shown = sorted(report.sections(result), key=lambda section: not section.main)  # the section of the verdict first
+    shown = sorted(report.sections(result), key=lambda section: not section.main)  # first the section of the verdict
     return {
         "id": prefix,
         "label": labelled.label,
@@ -245,7 +245,7 @@ def slowed_text(result: Result) -> str:
 
 
 def steps_of(articles: Sequence[dict[str, Any]]) -> list[Step]:
-    """The steps of all verdicts, each once.
+    """Return the steps of all verdicts without duplicates.
 
     The steps of the last result come first, because a table is created before it is read.
     """

@@ -1,8 +1,8 @@
-"""Draw line charts as SVG. The functions are pure.
+"""Line charts as SVG. The functions are pure.
 
-The x axis has numbers, names, or times with marks; both axes can be logarithmic. A chart is drawn twice, for a screen
-and for a phone, and the style sheet shows one of the drawings. The style sheet also has the colours and the font. All
-numbers of a chart are in the table beside the chart.
+The x axis has numbers, names, or times with marks. Both axes can be logarithmic. A chart is drawn twice, for a screen
+and for a phone, and the style sheet shows one of the drawings. The style sheet also defines the colours and the font.
+All numbers in a chart are in the table next to it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,13 +11,13 @@ from math import ceil, floor, log10
 
 from markupsafe import Markup
 
-SCREEN, PHONE = 760, 330  # width in pixels of a drawing that is shown in full size
-HEIGHT, TOP, BOTTOM = 260, 34, 44  # height in pixels of the plot, and of the space above and below the plot
+SCREEN, PHONE = 760, 330  # width in pixels of a drawing in full size
+HEIGHT, TOP, BOTTOM = 260, 34, 44  # height in pixels of the plot, and of the space above and below it
 LEFT, RIGHT = 52, 24
 TICKS = 5  # approximate number of ticks on an axis
-CHARACTER = 7.5  # pixels per character of a tick's name, rounded up
-MOST_DOTS = 40  # a line with more points is drawn without dots, which would hide the line
-MOST_VALUES = 8  # an axis with at most this number of values names all of them
+CHARACTER = 7.5  # pixels per character of a tick label, rounded up
+MOST_DOTS = 40  # lines with more points are drawn without dots, which would hide the line
+MOST_VALUES = 8  # an axis with at most this number of values labels all of them
 PERCENTILES_APART = 10.0  # the axis is logarithmic if the largest latency is at least this many times the smallest
 
 
@@ -26,7 +26,7 @@ def colour(css: str) -> str:
 
 
 def short_number(value: float) -> str:
-    """A number for an axis.
+    """Format a number for an axis.
 
     >>> [short_number(value) for value in (0, 0.25, 800, 150_000, 2_500_000)]
     ['0', '0.25', '800', '150 k', '2.5 M']
@@ -57,7 +57,7 @@ class Axis:
 
 
 def round_numbers(low: float, high: float) -> list[float]:
-    """Round numbers, from the last before ``low`` to the first after ``high``.
+    """Return round numbers, from the last one at or below ``low`` to the first one at or above ``high``.
 
     >>> round_numbers(0, 93), round_numbers(0, 0)
     ([0, 20, 40, 60, 80, 100], [0, 1])
@@ -68,9 +68,9 @@ def round_numbers(low: float, high: float) -> list[float]:
 
 
 def powers(low: float, high: float) -> list[float]:
-    """Ticks at powers of ten, from the last before ``low`` to the first after ``high``.
+    """Return ticks at powers of ten, from the last tick at or below ``low`` to the first one at or above ``high``.
 
-    If the range has fewer than three powers of ten, ticks are also at 2 and 5 times the powers.
+    If the range has fewer than three powers of ten, there are also ticks at 2 and 5 times the powers.
 
     >>> powers(3, 4000), powers(20, 30), powers(5100, 22_000)
     ([1.0, 10.0, 100.0, 1000.0, 10000.0], [20.0, 50.0], [5000.0, 10000.0, 20000.0, 50000.0])
@@ -86,7 +86,7 @@ def powers(low: float, high: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Scale:
-    """Maps the values of an axis to pixels. ``ticks`` are the values that have names."""
+    """A mapping from values on an axis to pixels. ``ticks`` are the values that have labels."""
 
     axis: Axis
     ticks: Sequence[float]
@@ -105,7 +105,7 @@ class Scale:
 
 
 def x_scale(axis: Axis, xs: Sequence[float], width: int) -> Scale:
-    """A scale from the first point to the last. A few round points are used as ticks."""
+    """Return a scale from the first point to the last, with a few round numbers as ticks."""
     pixels = (LEFT, width - RIGHT)
     if axis.names:
         return Scale(axis, range(len(axis.names)), -0.5, len(axis.names) - 0.5, pixels)
@@ -233,7 +233,10 @@ def line_chart(
 def percentile_chart(
     caption: str, y_title: str, names: Sequence[str], curves: Sequence[tuple[str, Sequence[float | None], str]]
 ) -> Chart:
-    """Latencies by percentile: a line for each (label, values, css); values of None are left out."""
+    """Return a chart of latencies by percentile, with a line for each (label, values, css).
+
+    Values of None are left out.
+    """
     lines = [
         Line(label, tuple((float(n), value) for n, value in enumerate(values) if value is not None), css)
         for label, values, css in curves

@@ -1,4 +1,4 @@
-"""Read the figures of published studies from published.toml, and show them beside the measured figures."""
+"""The figures of published studies, read from published.toml and shown next to the measured figures."""
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -24,15 +24,15 @@ def with_tables(about: Mapping[str, Any]) -> dict[str, Any]:
 
 FILE = Path(__file__).with_suffix(".toml")
 STUDIES = {study: with_tables(about) for study, about in tomllib.loads(FILE.read_text(encoding="utf-8")).items()}
-SMALLEST = 10_000  # an empty table of a study is compared with a measured table of at most this number of rows
+SMALLEST = 10_000  # an empty table in a study is compared with a measured table of at most this number of rows
 RATIO = "ratio"
 
-Label = Callable[[str, str], str]  # a function that returns the label of a step and a kind
+Label = Callable[[str, str], str]  # a function that returns the label of a step and a kind of key
 
 
 @dataclass(frozen=True)
 class Published:
-    """A figure of a study: its place in the study and in a result, its value, and remarks of the study."""
+    """A figure from a study: its place in the study and in a result, its value, and remarks in the study."""
 
     study: str
     table: Mapping[str, Any]
@@ -84,7 +84,7 @@ def of_table(study: str, name: str) -> list[Published]:
 
 
 def metric_of(words: str) -> Metric:
-    """The metric that an expression in published.toml defines.
+    """Return the metric that an expression in published.toml defines.
 
     >>> run = Run("insert", "v7", 600, 1, {"hits": 3.0, "reads": 1.0, "seconds": 2.0})
     >>> [metric_of(words)(run) for words in ("hits", "hits/hits+reads*100", "rows/seconds", "hits/2", "lost/hits")]
@@ -121,11 +121,11 @@ class PublishedRow(Row):
 
 
 def rows_here(result: Result, cell: Published, step: str, sizes: Mapping[str, int]) -> int | None:
-    """The measured number of rows that matches the number in the study; None if no number matches.
+    """Return the measured number of rows that matches the number in the study, or None if there is no match.
 
-    For an empty table, the smallest measured number matches, unless the number is above SMALLEST. If the study gives no
-    number, the largest measured number matches. In a table with ``nearest``, the largest measured number also matches a
-    number that was not measured.
+    For an empty table, the smallest measured number matches, unless it exceeds SMALLEST. If the study gives no number,
+    the largest measured number matches. In a table with ``nearest``, the largest measured number also matches a number
+    that was not measured.
     """
     measured = {run.rows for run in result.select(step, cell.kind)}
     if cell.rows == 0:
@@ -164,7 +164,10 @@ def published_sections(
     result: Result, label: Label, steps: Mapping[str, str] | None = None,
     sizes: Mapping[str, int] | None = None, kinds: Callable[[str], str] = str,
 ) -> list[Section]:  # fmt: skip
-    """``steps``, ``sizes`` and ``kinds`` map names in the file to names in the result."""
+    """Return a section for each table of a study.
+
+    ``steps``, ``sizes`` and ``kinds`` map names in published.toml to names in the result.
+    """
     steps, sizes, sections = steps or {}, sizes or {}, []
     for study, about in STUDIES.items():
         for study_table in about["tables"]:
@@ -182,9 +185,9 @@ def published_sections(
 
 
 def tells_something(study_table: Mapping[str, Any], lines: Sequence[PublishedRow]) -> bool:
-    """True if a table has something to compare.
+    """Return True if a table has something to compare.
 
-    A table with a base needs a ratio or, if sizes may differ, a figure other than the figure of the base.
+    A table with a base needs a ratio or, if sizes may differ, a figure other than that of the base.
     """
     if "base" not in study_table:
         return bool(lines)

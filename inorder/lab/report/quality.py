@@ -1,4 +1,4 @@
-"""The warning about outliers, and about checkpoints, among the measurements of a result."""
+"""The warning about outliers and checkpoints among the measurements of a result."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,11 @@ from inorder.lab.report.section import Column, Section
 from inorder.lab.results.result import CHECKPOINT_WAL, Result, Run
 from inorder.text import plural
 
-SHOWN = 3  # the first measurements of a warning are listed, and the rest is counted
+SHOWN = 3  # this number of measurements is listed in a warning, and the remaining ones are counted
 
 
 def where(runs: Sequence[Run]) -> str:
-    """A list of measurements by step, kind, rows and round.
+    """Return a list of measurements by step, kind, rows and round.
 
     >>> where([Run("fill", "v7", 90, number, {}) for number in range(1, 5)])
     'fill, version 7, 90 rows, round 1; fill, version 7, 90 rows, round 2; fill, version 7, 90 rows, round 3; 1 more'
@@ -28,7 +28,7 @@ def where(runs: Sequence[Run]) -> str:
 
 
 def quality_sections(result: Result, checkpoints: bool = False) -> list[Section]:
-    """The warning, which is also in JSON and CSV, so that programs do not mistake an outlier for a figure."""
+    """Return the warning, if any. JSON and CSV include it, so that programs do not mistake an outlier for a figure."""
     words = {
         "These measurements are outliers (run more rounds on a quiet machine)": outliers(result),
         f"These measurements had a checkpoint after {CHECKPOINT_WAL / 2**30:.0f} GB of WAL (use a shorter time or "

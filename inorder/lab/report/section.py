@@ -1,7 +1,7 @@
 """Sections, which are the parts of every report. The functions are pure.
 
-A section is a table with charts of the same values; every output format can show a section. None stands for a value
-that was not measured, and is shown as an empty cell.
+A section is a table with charts of the same values, which every output format can show. None stands for a value that
+was not measured, and is shown as an empty cell.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,11 +15,11 @@ from inorder.text import one_line
 Value = Estimate | float | int | str | None
 
 
-Digits = int | Callable[[float], int | str]  # decimal places, or a function that returns decimal places or a format
+Digits = int | Callable[[float], int | str]  # decimal places, or a function that returns them or a format specification
 
 
 def number(digits: Digits = 0, unit: str = "", interval: bool = False, sign: str = "") -> Callable[[Any], str]:
-    """A function that shows a number or an estimate, with its interval if requested.
+    """Return a function that formats a number or an estimate, with its interval if requested.
 
     >>> show = number(1, "ms")
     >>> show(1234.56), show(Estimate(2.0, 1.0, 3.0, 6)), show(None), show("all")
@@ -50,8 +50,8 @@ def number(digits: Digits = 0, unit: str = "", interval: bool = False, sign: str
 
 
 interval_text = number(2, interval=True)
-# Formats: three significant figures for numbers of very different size; all digits of integers; tenths of a percent
-# near 100.
+# ``figures`` shows three significant figures, and all digits of the integer part. ``percent`` shows tenths only near
+# 100.
 figures = number(lambda size: 0 if size == 0 else 3 if size < 1 else 2 if size < 10 else 1 if size < 100 else 0)
 percent = number(lambda size: int(99 < size < 99.95), "%")
 
@@ -61,7 +61,7 @@ def text(value: Value) -> str:
 
 
 def ratio(value: Value) -> str:
-    """Show a ratio with its interval, and a note if the ratio does not differ from 1.
+    """Format a ratio with its interval, and a note if the ratio does not differ from 1.
 
     >>> ratio(Estimate(0.5, 0.4, 0.6, 6)), ratio(Estimate(1.02, 0.9, 1.1, 6)), ratio(Estimate(0.5, 0.4, 0.6, 3))
     ('0.50 [0.40–0.60]', '1.02 [0.90–1.10] no difference', '0.50 [0.40–0.60]')
@@ -71,7 +71,7 @@ def ratio(value: Value) -> str:
 
 
 def to_base(value: Value) -> str:
-    """Show a ratio to a base. The base has its own row, in which the ratio is 1.
+    """Format a ratio to a base. The base has its own row, in which the ratio is 1.
 
     >>> to_base(Estimate(0.5, 0.4, 0.6, 6)), to_base(Estimate(1.0, 1.0, 1.0, 6)), to_base(1)
     ('0.50 [0.40–0.60]', '1', '1')
@@ -82,12 +82,11 @@ def to_base(value: Value) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, its meaning and source, and how its values are shown.
+    """A column: its name, its meaning and source, and the function that formats its values.
 
-    ``data``: the name of the column in CSV and JSON, which have all columns. ``terminal``: the column is shown on a
-    terminal. ``page``: the column is shown on a page.
-    ``wrap``: the values are sentences. ``bar``: on the page, each cell has a bar on the scale of the column.
-    ``alarming``: values are highlighted, except "", "-" and "no".
+    ``data``: the name of the column in CSV and JSON, which include all columns. ``terminal``: the column is shown on a
+    terminal. ``page``: the column is shown on a page. ``wrap``: the values are sentences. ``bar``: on the page, each
+    cell has a bar on the scale of the column. ``alarming``: values are highlighted, except "", "-" and "no".
     """
 
     name: str
@@ -106,7 +105,7 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure(Column):
-    """A column, and how its value is computed from a line."""
+    """A column, and a function that computes its value from a line."""
 
     value: Callable[[Any], Any]
 
@@ -117,12 +116,12 @@ def data_only(name: str, value: Callable[[Any], Value] = text) -> Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """A table, with a name for links and data; the first value of a row is its label.
+    """A table, with a name for links and data. The first value of a row is its label.
 
     ``data``: False for a section that repeats other sections. ``terminal``: False for a section that is too long for a
-    terminal. ``across``: bars are on the scale of their row, because each row has another unit. ``main``: the section
-    comes first on the page. The caption explains the table; the note, which is only on the page, describes the
-    conditions of the measurement.
+    terminal. ``across``: bars are on the scale of their row, because each row has a different unit. ``main``: the
+    section comes first on the page. The caption explains the table. The note, which appears only on the page, describes
+    the conditions of the measurement.
     """
 
     name: str
@@ -138,7 +137,7 @@ class Section:
     main: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse two columns of the same name: the data would contain only the last column.
+        """Refuse two columns with the same name, because the data would contain only the last one.
 
         >>> Section("s", "S", [Column("a", ""), Column("b", "", data="a")], [])
         Traceback (most recent call last):
@@ -149,7 +148,7 @@ class Section:
             raise ValueError(f"section {self.name} has more than one column {', '.join(twice)}")
 
     def of_columns(self, wanted: Callable[[Column], bool]) -> "Section":
-        """The section with the wanted columns, except columns without any value."""
+        """Return the section with the wanted columns, except those without any value."""
         places = [
             place for place, column in enumerate(self.columns)
             if wanted(column) and (not self.rows or any(row[place] not in (None, "") for row in self.rows))
@@ -158,7 +157,7 @@ class Section:
         return replace(self, columns=[self.columns[place] for place in places], rows=rows)
 
     def shown(self) -> list[list[str]]:
-        """The cells as text; names in cells may come from an untrusted server.
+        """Return the cells as text, escaped because names in cells may come from an untrusted server.
 
         >>> Section("s", "S", [Column("a", "")], [["n\\x1b[2J"]]).shown()
         [['n\\\\x1b[2J']]
@@ -168,7 +167,7 @@ class Section:
         ]
 
     def records(self) -> list[dict[str, Any]]:
-        """The rows as data: an estimate becomes three columns.
+        """Return the rows as data. An estimate becomes three columns.
 
         >>> Section("s", "S", [Column("a", ""), Column("b", "")], [["x", Estimate(2.0, 1.0, 3.0, 6)]]).records()
         [{'table': 's', 'a': 'x', 'b': 2.0, 'b_low': 1.0, 'b_high': 3.0}]

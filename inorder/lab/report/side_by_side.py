@@ -1,4 +1,4 @@
-"""Put tables of several results side by side."""
+"""Tables of several results, merged side by side."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,9 +7,9 @@ from inorder.lab.report.section import Column, Section, Value
 
 
 def side_by_side(named: Sequence[tuple[str, Sequence[Section]]]) -> list[Section]:
-    """Merge tables that several results have.
+    """Merge the tables that several results have in common.
 
-    Rows with the same label are matched. Several rows of a table with the same label are matched in order.
+    Rows with the same label are matched. If a table has several rows with the same label, they are matched in order.
     """
     sections: dict[str, list[tuple[str, Section]]] = {}
     for label, sections_of_result in named:

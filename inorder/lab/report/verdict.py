@@ -1,6 +1,6 @@
-"""Answer questions from a result. A verdict also has figures, and says how an open question could be decided.
+"""Answers to questions, derived from a result. A verdict also has figures, and says how to decide an open question.
 
-An experiment states its comparisons (``Compared``). This module writes the sentences, which are the same for all
+An experiment defines its comparisons (``Compared``). This module writes the sentences, which are the same for all
 experiments. The functions are pure.
 """
 
@@ -19,12 +19,12 @@ from inorder.text import plural, quoted
 UNDECIDED = "Not decided"
 MOST_BARS = 3
 PLAIN = "series-1"  # the default colour of a bar
-UNSTEADY = 0.2  # a question is open if the interval includes both 1 and a loss of more than this share
+UNSTEADY = 0.2  # a question is open if the interval includes both 1 and a loss greater than this fraction
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar next to an answer on the page; ``css`` is a colour of the style sheet."""
+    """A bar next to an answer on the page. ``css`` is a colour in the style sheet."""
 
     label: str
     value: float
@@ -34,7 +34,7 @@ class Bar:
 
 
 def bars_of(values: Iterable[tuple[str, Value, str]], show: Callable[[Value], str]) -> list[Bar]:
-    """A bar for each measured value, with its label and its style; with an interval if there are enough rounds.
+    """Return a bar for each measured value. It has an interval if there are enough rounds.
 
     >>> bars_of([("a", Estimate(2.0, 1.0, 3.0, 6), "x"), ("b", None, "x")], lambda value: "2")
     [Bar(label='a', value=2.0, text='2', css='x', interval=(1.0, 3.0))]
@@ -52,7 +52,7 @@ def bars_of(values: Iterable[tuple[str, Value, str]], show: Callable[[Value], st
 
 @dataclass(frozen=True)
 class Step:
-    """A statement or command that follows from an answer, with the case for which it is meant, and its page in docs."""
+    """A statement or command that follows from an answer, the case that it applies to, and its page in docs."""
 
     case: str
     text: str
@@ -64,8 +64,8 @@ class Verdict:
     """A question and its answer.
 
     ``answer``: a word or two. ``figures``: a sentence. ``holds``: the conditions under which the answer holds.
-    ``sure``: how certain the answer is, or how to decide the question. ``bars``: at most three. ``steps``: the next
-    steps of the user.
+    ``sure``: how certain the answer is, or how to decide the question. ``bars``: at most three. ``steps``: what the
+    user can do next.
     """
 
     question: str
@@ -88,7 +88,7 @@ class Verdict:
 
 
 def decided(ratio: Estimate) -> bool:
-    """True if a ratio answers a question: its interval excludes 1, or excludes a loss of more than UNSTEADY."""
+    """Return True if the interval of a ratio excludes 1, or excludes a loss greater than UNSTEADY."""
     if ratio.rounds < LEAST_ROUNDS or ratio.low is None or ratio.high is None:
         return False
     return ratio.differs_from(1.0) or (ratio.low >= 1 - UNSTEADY and ratio.high <= 1 / (1 - UNSTEADY))
@@ -104,7 +104,7 @@ percent = number(0, "%", interval=True)
 
 @dataclass(frozen=True)
 class Compared:
-    """The ratio of a metric of one kind to its base, in each round.
+    """The ratio of a metric of one kind to that of its base, in each round.
 
     ``speed``: a smaller value is worse; for other metrics, a larger value is worse. ``counted``: one round is enough,
     because the server counts the metric exactly, and each round does the same work.
@@ -126,7 +126,7 @@ class Compared:
 
     @property
     def worse(self) -> bool:
-        """True if the rounds decide that the metric is worse than its base.
+        """True if the rounds decide that the metric is worse than that of the base.
 
         >>> [Compared("WAL", "bigint", {1: ratio}, counted=True).worse for ratio in (1.05, 1.2)]
         [False, True]
@@ -141,7 +141,7 @@ class Compared:
 
     @property
     def words(self) -> str:
-        """A clause with the ratio, and with its interval or, if the rounds are too few, the number of rounds.
+        """A clause with the ratio and its interval or, if there are too few rounds, their number.
 
         >>> sixfold = lambda *values: {place: value for place, value in enumerate(values * (6 // len(values)))}
         >>> Compared("speed", "bigint", sixfold(0.58, 0.59, 0.6), speed=True).words
@@ -201,7 +201,7 @@ def figures_text(compared: Sequence[Compared]) -> str:
 
 def surety(compared: Sequence[Compared]) -> str:
     measured = [comparison for comparison in compared if comparison.ratio]
-    texts_of: dict[str, list[str]] = {}  # the texts of undecided comparisons, by metric
+    texts_of: dict[str, list[str]] = {}  # sentences about undecided comparisons, by metric
     for comparison in measured:
         if not comparison.decided:
             texts_of.setdefault(comparison.metric, []).append(comparison.to_decide)
@@ -221,7 +221,7 @@ def answer_of(compared: Sequence[Compared]) -> str:
 def costs(
     question: str, compared: Sequence[Compared], holds: str = "", bars: Sequence[Bar] = (), more: str = ""
 ) -> list[Verdict]:
-    """The answer to a question that asks if something costs more than its base; empty if nothing was measured."""
+    """Return the answer to whether something costs more than its base, or nothing if nothing was measured."""
     if not any(comparison.ratio for comparison in compared):
         return []
     figures, answer = " ".join(filter(None, (figures_text(compared), more))), answer_of(compared)
@@ -229,7 +229,7 @@ def costs(
 
 
 def to_decide(ratio: Estimate, ratios: Mapping[int, float]) -> str:
-    """The number of rounds that would detect a difference of a tenth, estimated from the scatter of the rounds so far.
+    """Return how many rounds would detect a difference of 10 %, estimated from the scatter of the rounds so far.
 
     >>> to_decide(Estimate(0.9, 0.8, 0.99, 6), {})
     '6 rounds give an interval of 95 % or more.'
@@ -248,7 +248,7 @@ def to_decide(ratio: Estimate, ratios: Mapping[int, float]) -> str:
 
 
 def too_few(rounds: int) -> str:
-    """The text for fewer rounds than an interval needs.
+    """Return a remark for fewer rounds than an interval needs.
 
     >>> too_few(1)
     '1 round is too few to decide. Repeat with --rounds 6.'
@@ -258,7 +258,7 @@ def too_few(rounds: int) -> str:
 
 
 def to_detect(rounds: int | None) -> str:
-    """The text for rounds whose figures vary too much. ``rounds``: None if no number of rounds suffices.
+    """Return a remark for rounds whose figures vary too much. ``rounds`` is None if no number of rounds suffices.
 
     >>> to_detect(None)
     'To detect a difference of 10 %, use longer measurements, or a less loaded machine.'
@@ -271,7 +271,7 @@ def how_sure(result: Result) -> str:
     if "rounds" not in result.plan or not result.runs:
         return ""
     counts = Counter((run.step, run.kind, run.rows) for run in result.runs)
-    # Steps that are measured only once, such as sizes, are not counted.
+    # Steps that are measured only once, such as sizes, do not count.
     rounds = min((count for count in counts.values() if count > 1), default=1)
     if rounds == 1:
         return "There was one round: counts are exact, but one sample cannot show a difference in time."

@@ -1,7 +1,7 @@
-"""The result file, in JSON Lines format. Each measurement adds a line.
+"""The result file, in JSON Lines format. Each measurement appends a line.
 
-The first line describes the plan, the server and the method. Every other line is a measurement, a note, or the end. The
-file of an interrupted run can be read, and a resumed run appends to it.
+The first line describes the plan, the server and the method. Every other line is a measurement, a note, or the end
+marker. The file of an interrupted run can be read, and a resumed run appends to it.
 """
 
 import gzip
@@ -22,7 +22,7 @@ MOST = 10**18  # larger than any count or measurement: bytes, rows, nanoseconds
 
 GZIPPED = b"\x1f\x8b"  # the first bytes of a gzip file
 
-# A result in a page, as ``embedded`` writes it.
+# A result in an HTML page, as written by ``embedded``.
 EMBEDDED = re.compile(rb'<script type="application/jsonl" id="inorder-result-\d+">(.*?)</script>', re.DOTALL)
 
 Bounds = msgspec.Meta(ge=-MOST, le=MOST)
@@ -36,7 +36,7 @@ class FirstLine(Head):
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A measurement as stored in a file; the types of the fields are checked when the file is read."""
+    """A measurement as stored in a file. The types of its fields are checked when the file is read."""
 
     step: str
     kind: str
@@ -79,13 +79,13 @@ def usual_name(experiment: str) -> str:
 
 
 class Journal:
-    """The file of one run. New measurements are appended; other changes rewrite the file."""
+    """The file of one run. New measurements are appended. Any other change rewrites the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.written = 0  # number of measurements in the file
         self.last: Run | None = None
-        self.before: tuple[bytes, list[str]] | None = None  # the first line and the notes, as last written
+        self.before: tuple[bytes, list[str]] | None = None  # the first line and the notes as last written
 
     def save(self, result: Result) -> None:
         before = head_of(result), list(result.notes)
@@ -126,13 +126,13 @@ def load_all(path: Path) -> list[Result]:
 
 
 def embedded(result: Result, number: int) -> str:
-    """The file as an element of a page, encoded so that its content cannot end the element."""
+    """Return the file as an HTML element, encoded so that its content cannot end the element."""
     lines = lines_of(result).decode().replace("<", "\\u003c")
     return f'<script type="application/jsonl" id="inorder-result-{number}">{lines}</script>'
 
 
 def content_of(path: Path) -> bytes:
-    """The content of a file, decompressed if it was compressed by gzip."""
+    """Return the content of a file, decompressed if it is a gzip file."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -167,7 +167,7 @@ def require_version(content: bytes, name: str) -> None:
 
 
 def parse_lines(content: bytes) -> Result:
-    """The result in the lines of a file. A partial line at the end, left by an interruption, is ignored."""
+    """Parse the lines of a file. Ignore a partial last line, which an interruption may have left."""
     lines = [msgspec.json.decode(line, type=JournalLine) for line in content.split(b"\n")[:-1]]
     if not lines or lines[0].result is None or any(line.result for line in lines[1:]):
         raise msgspec.ValidationError("only the first line can describe the run")

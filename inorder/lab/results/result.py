@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-LONGEST_VALUE = 80  # characters in an error message
+LONGEST_VALUE = 80  # in characters, in an error message
 
 # max_wal_size while measuring. After a checkpoint, the server writes max_wal_size / (1 + checkpoint_completion_target)
-# bytes of WAL, here about 34 GB, before it starts the next checkpoint (CalculateCheckpointSegments, xlog.c). Without a
-# limit, the disk could fill up.
+# bytes of WAL, here about 34 GB, before it starts the next checkpoint (CalculateCheckpointSegments in xlog.c). Without
+# a limit, the disk could fill up.
 MOST_WAL = 64 * 2**30
 CHECKPOINT_WAL = int(MOST_WAL / 1.9)
 
@@ -17,14 +17,14 @@ def checkpoint_wal(max_wal_size: int | None) -> int:
     return int(max_wal_size / 1.9) if max_wal_size else CHECKPOINT_WAL
 
 
-# Values of Result.method. The first two methods limit memory, so that tables can be larger than memory.
+# The values of Result.method. The first two methods limit memory, so that tables can be larger than memory.
 DIRECT_IO = "direct I/O"
 CGROUP = "a memory control group"
 EXACT_COUNTERS = "exact counters"
 OWN_SERVER = "your own server"
 
 
-LOAD = "load"  # metric of each measurement: the machine's load average of the last minute
+LOAD = "load"  # a metric of each measurement: the machine's load average over the last minute
 
 Key = tuple[str, str, int, int]  # step, kind, rows, round
 
@@ -77,7 +77,7 @@ class Result(Head):
 
 
 def shortened(value: object, most: int = LONGEST_VALUE) -> str:
-    """A value for an error message, shortened because a damaged value may be long.
+    """Return a value for an error message, shortened because a damaged value may be long.
 
     >>> len(shortened(10**200))
     80

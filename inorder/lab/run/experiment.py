@@ -32,13 +32,13 @@ class Experiment(ABC, Generic[P]):
 
     Each experiment is a module in ``lab/experiments``, and is found by its name.
 
-    ``name`` and ``summary`` are the name and the summary of the module. ``Plan``: the type of the plans. ``question``:
+    ``name`` and ``summary`` are the name and the summary of the module. ``Plan``: the type of its plans. ``question``:
     the question that the first verdict answers. ``studies``: the published studies that the experiment follows.
-    ``programs``: the programs of PostgreSQL that the experiment runs. ``alone``: True if the experiment needs a
-    throw-away server. ``method``: the method of measuring, "" for the method of tables that are larger than memory.
-    ``role``: the role of the experiment on a throw-away server, "" for the superuser. ``checkpoints``: True if
-    checkpoints within a measurement are expected. ``order``: the order of measurements, for the report. ``reports``:
-    the module that has sections() and verdicts(), by default the module of the experiment.
+    ``programs``: the PostgreSQL programs that it runs. ``alone``: True if it needs a throw-away server. ``method``: the
+    method of measuring, or "" for the method for tables that are larger than memory. ``role``: the role that it uses on
+    a throw-away server, or "" for the superuser. ``checkpoints``: True if checkpoints during a measurement are
+    expected. ``order``: the order of measurements, for the report. ``reports``: the module that contains sections() and
+    verdicts(), by default the module of the experiment.
     """
 
     name: ClassVar[str]
@@ -74,11 +74,11 @@ class Experiment(ABC, Generic[P]):
     @classmethod
     @abstractmethod
     def room(cls, plan: P) -> tuple[int, str]:
-        """Bytes needed on disk, and their use."""
+        """Return the number of bytes needed on disk, and what they are used for."""
 
     @classmethod
     def index_room(cls, plan: P) -> tuple[str, int]:
-        """The user's folder for indexes, and the bytes of the indexes; "" if the data directory has the indexes."""
+        """Return the user's folder for indexes and their size in bytes, or "" if they are in the data directory."""
         return "", 0
 
     @classmethod
@@ -87,7 +87,10 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def completed(cls, plan: P, own: bool) -> Adapted[P]:
-        """The plan as completed before the server starts, with notes. ``own``: the run is on the user's server."""
+        """Return the plan as completed before the server starts, with notes.
+
+        ``own``: the run is on the user's server.
+        """
         return Adapted(plan)
 
     @classmethod
@@ -96,14 +99,14 @@ class Experiment(ABC, Generic[P]):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Start the server with the settings of the measurement, and create the objects that all measurements need."""
+        """Start the server with the settings for measuring, and create the objects that all measurements need."""
 
     @abstractmethod
     def stages(self) -> Sequence[Stage]:
-        """The stages, which contain all measurements."""
+        """Return the stages, which contain all measurements."""
 
     def outcome(self, metrics: Metrics) -> str:
-        """The text of a measurement's result for its progress line. By default, the text is the duration."""
+        """Describe the result of a measurement for its progress line. By default, this is the duration."""
         return f"{metrics['seconds']:.2f} s" if "seconds" in metrics else ""
 
     def show_step(self, text: str) -> None:
@@ -122,7 +125,7 @@ class Experiment(ABC, Generic[P]):
 
     @classmethod
     def verdicts(cls, result: Result) -> Sequence[Verdict]:
-        """The verdicts for the top of the report; none if too little was measured."""
+        """Return the verdicts for the top of the report, or none if too little was measured."""
         verdicts: Sequence[Verdict] = cls.reports.verdicts(result, cls.plan_in(result), cls.question)
         return verdicts
 

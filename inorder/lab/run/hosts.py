@@ -22,34 +22,34 @@ from inorder.lab.targets.own_server import OwnServer, described, require_unchang
 from inorder.lab.targets.target import Target
 from inorder.lab.targets.throw_away import ThrowAway
 
-# Space for an empty server (40 MB), its programs (up to 35 MB), and the WAL files that are kept (min_wal_size).
+# The space for an empty server (40 MB), its programs (up to 35 MB), and the WAL files that it keeps (min_wal_size).
 SERVER_BYTES = 160 * 2**20
 
-# The properties of a machine that determine the speed of a measurement.
+# The properties of a machine that must not change before a run is resumed, because they determine its speed.
 SAME = ("cpu", "cores", "memory_bytes", "filesystem")
 
 
 class Host(ABC):
-    """A server on which experiments can run. ``name`` and ``whose`` describe the server to the user."""
+    """A server on which experiments can run. ``name`` and ``whose`` describe it to the user."""
 
     name: str
     whose: str
 
     @abstractmethod
     def adapt(self, kind: type[Experiment[P]], plan: P) -> Adapted[P]:
-        """The part of a plan that can run on this server, and notes about the omitted measurements."""
+        """Return the part of a plan that can run on this server, with notes about omitted measurements."""
 
     @abstractmethod
     def result(self, kind: type[Experiment[P]], plan: P) -> Result:
-        """An empty result that describes the coming run."""
+        """Return an empty result that describes the run to come."""
 
     @abstractmethod
     def require_same(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
-        """Raise an error if the rest of an interrupted run would not be comparable with the result so far."""
+        """Raise InputError if the rest of an interrupted run would not be comparable with the result so far."""
 
     @abstractmethod
     def open(self, kind: type[Experiment[P]], plan: P) -> Any:
-        """A context that provides a Target for the experiment, after checking its requirements."""
+        """Check the requirements of the experiment, and return a context manager that provides its Target."""
 
     def begin(self, kind: type[Experiment[P]], completed: Adapted[P]) -> tuple[P, Result]:
         can = self.adapt(kind, completed.plan)
@@ -58,7 +58,7 @@ class Host(ABC):
         return can.plan, result
 
     def resume(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
-        """Prepare to resume an interrupted run, and add a note to the result. Raise an error if this is impossible."""
+        """Prepare to resume an interrupted run, and add a note to its result. Raise InputError if it cannot resume."""
         self.require_same(kind, plan, result)
         if result.runs:
             commit = result.machine.get("commit") or "unknown"

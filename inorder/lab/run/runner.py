@@ -1,4 +1,4 @@
-"""Run an experiment on a server in stages and rounds, and write its file; skip measurements that the file has."""
+"""Run an experiment in stages and rounds, and write its result file. Skip measurements that the file already has."""
 
 import os
 from collections.abc import Callable, Generator, Sequence
@@ -38,7 +38,10 @@ class Runner:
             self.save()
 
     def turns(self, stage: Stage, number: int) -> list[Turn]:
-        """The turns of a round, in the order in which they run. An interrupted turn or its whole round is repeated."""
+        """Return the turns of a round in the order in which they run.
+
+        An interrupted turn, or its whole round, is measured again.
+        """
         turns = list(stage.turns(number))
         if not stage.redone:
             all_places = [place for turn in turns for place in turn.places]

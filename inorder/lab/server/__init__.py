@@ -1,1 +1,1 @@
-"""Throw-away servers: copy an installation, start a server in a private folder, remove it afterwards."""
+"""Throw-away servers: copy an installation, start a server in a private folder, and remove it afterwards."""

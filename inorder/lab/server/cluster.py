@@ -1,8 +1,7 @@
-"""A throw-away PostgreSQL server: private folder, private socket, no port.
+"""A throw-away PostgreSQL server in a private folder, with a private socket and no TCP port.
 
-Nothing remains afterwards. The server ends with this process, even if this process is killed. This process removes the
-folder at its end. If this process is killed, the folder is removed by a helper process, which waits for the end of this
-process, or by the next run.
+Nothing remains afterwards. The server ends when this process ends, even if this process is killed. This process removes
+the folder when it ends. If it is killed, a helper process that waits for this, or the next run, removes the folder.
 """
 
 import os
@@ -26,18 +25,18 @@ from inorder.interrupts import uninterrupted
 from inorder.lab.server.installation import private_installation
 from inorder.lab.server.temporary import claimed_folder, run_as, service_account, temporary_folder
 
-PORT = "5432"  # part of the socket's name; the server has no TCP port
+PORT = "5432"  # part of the socket's file name; the server has no TCP port
 START_SECONDS = 120
-STOP_SECONDS = 600  # a clean stop writes dirty buffers
+STOP_SECONDS = 600  # a fast shutdown writes dirty buffers
 QUIT_SECONDS = 60
 LOG_LINES = 20
 
-# Settings of every throw-away server that differ from the defaults.
+# The settings of every throw-away server that differ from the defaults.
 BASE_SETTINGS = {
     "listen_addresses": "",
     "port": PORT,
-    "autovacuum": "off",  # WAL and reads of autovacuum would be counted
-    "restart_after_crash": "off",  # with a restart, a crash might go unnoticed
+    "autovacuum": "off",  # WAL and reads by autovacuum would be counted
+    "restart_after_crash": "off",  # after a restart, a crash might go unnoticed
     "max_connections": "100",
     "log_min_messages": "warning",
     "jit": "off",
@@ -46,7 +45,7 @@ BASE_SETTINGS = {
 
 @contextmanager
 def without_libpq_environment() -> Iterator[None]:
-    """Hide the caller's PGHOST, PGHOSTADDR, PGSERVICE, PGOPTIONS…, which would lead to a server of the user."""
+    """Hide the caller's PGHOST, PGSERVICE, PGOPTIONS and so on, which could lead to a server of the user."""
     hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("PG") and name != "PG_CONFIG"}
     try:
         yield
@@ -64,13 +63,13 @@ def open_umask() -> Iterator[None]:
 
 
 class Limit(Protocol):
-    """A limit for the memory (``memory_bytes``, 0 for none) or the disks of a server; ``take`` applies the limit."""
+    """A limit on the memory (``memory_bytes``, or 0) or the disks of a server. ``take`` applies the limit."""
 
     memory_bytes: int
 
     @property
     def kills(self) -> int:
-        """The number of processes that the kernel has killed because the memory limit was exceeded."""
+        """The number of processes that the kernel killed because the memory limit was exceeded."""
 
     def take(self, process: int) -> None: ...
 
@@ -82,7 +81,8 @@ class Limit(Protocol):
 class Cluster:
     """A server that runs during the ``with`` block.
 
-    ``extra_sources``: folders whose extensions are built in addition to inorder; None for a server without extensions.
+    ``extra_sources``: folders whose extensions are built in addition to inorder, or None for a server without
+    extensions.
     """
 
     def __init__(self, server: Installation, extra_sources: Sequence[Path] | None = ()) -> None:
@@ -108,7 +108,7 @@ class Cluster:
         return self
 
     def _place(self) -> AbstractContextManager[Path]:
-        """The folder that contains the whole server."""
+        """Return a context manager for the folder that contains the whole server."""
         return claimed_folder(temporary_folder(self.account))
 
     def __exit__(
@@ -142,7 +142,7 @@ class Cluster:
         return make_conninfo(host=str(self.folder / "run"), port=PORT, user="postgres", dbname="postgres")
 
     def outside(self, parent: Path) -> Path:
-        """A folder for a tablespace, below a folder of the user. The new folder is removed with the cluster."""
+        """Create a folder for a tablespace inside a folder of the user. It is removed together with the cluster."""
         try:
             folder = self.folders_outside.enter_context(claimed_folder(parent))
         except OSError as error:
@@ -155,7 +155,7 @@ class Cluster:
         return inner
 
     def environment(self) -> dict[str, str]:
-        """An environment in which libpq programs connect to this server, regardless of the caller's environment."""
+        """Return an environment in which libpq programs connect to this server, whatever the caller's environment."""
         with without_libpq_environment():
             environment = dict(os.environ)
         own = {"PGHOST": str(self.folder / "run"), "PGPORT": PORT, "PGUSER": "postgres", "PGDATABASE": "postgres"}
@@ -186,15 +186,15 @@ class Cluster:
 
     def start(self, settings: Mapping[str, str] | None = None, limit: Limit | None = None) -> None:
         self.limit = limit
-        # The folder is quoted, because the setting is a list, separated by commas.
+        # The folder is quoted, because the setting is a comma-separated list.
         options = BASE_SETTINGS | {"unix_socket_directories": f'"{self.folder / "run"}"'} | dict(settings or {})
-        # The server gets SIGQUIT when this process ends for any reason, because its data are no longer needed.
+        # The server receives SIGQUIT when this process ends for any reason, because its data is no longer needed.
         before, identity = self._run_as()
         command: list[str | Path] = [*before, *(["setpriv", "--pdeathsig", "QUIT"] if shutil.which("setpriv") else [])]
         command += [self.server.program("postgres"), "-D", self.data]
         for name, value in options.items():
             command += ["-c", f"{name}={value}"]
-        self.log.touch(mode=0o600)  # errors may show rows that were copied from a table of the user
+        self.log.touch(mode=0o600)  # error messages may contain rows copied from a table of the user
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(  # type: ignore[call-overload]
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, **identity
@@ -218,7 +218,10 @@ class Cluster:
         raise InorderError(f"the server did not answer within {START_SECONDS} s: {reason}\n{self.log_tail()}")
 
     def stop(self, how: signal.Signals = signal.SIGINT, seconds: int = STOP_SECONDS) -> None:
-        """Stop the server: SIGINT ends it cleanly, SIGQUIT at once. After a timeout, kill it and raise an error."""
+        """Stop the server: SIGINT shuts it down cleanly, SIGQUIT immediately.
+
+        After a timeout, kill the server and raise InorderError.
+        """
         if self.process is None:
             return
         process, self.process = self.process, None
@@ -235,7 +238,7 @@ class Cluster:
         try:
             process.wait(seconds)
         except BaseException as error:
-            with suppress(ProcessLookupError):  # the process may have ended at this moment
+            with suppress(ProcessLookupError):  # the process may have just ended
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):

@@ -1,7 +1,7 @@
 """A private copy of a PostgreSQL installation that includes the extension.
 
-PostgreSQL finds its libraries and extensions relative to its program. A copy with the same layout below another root is
-therefore a separate installation: nothing is written into the system's folders. A copy takes 20 to 35 MB.
+PostgreSQL finds its libraries and extensions relative to its program. A copy with the same layout under another root is
+therefore a separate installation, and nothing is written to the system's folders. A copy takes 20 to 35 MB.
 """
 
 import shutil
@@ -14,14 +14,14 @@ from inorder.extension.building import build_folder, build_into, source_folder
 from inorder.installations import Installation
 from inorder.sources import checkout
 
-# Large files that are only needed to build extensions.
+# Large files that are needed only to build extensions.
 NOT_COPIED = ("pgxs", "bitcode", "*.a", "doc", "llvmjit*")
 
-# Many files that never change; copying them would take half of the time.
+# Folders with many files that never change. Copying them would take half of the time.
 LINKED = ("timezone", "timezonesets", "tsearch_data")
 
-# Programs that a private server runs; the original folder may contain all programs of the system. Clients are run from
-# the original folder.
+# Programs that a private server needs. The original folder may contain all programs of the system. Client programs are
+# run from the original folder.
 PROGRAMS = ("postgres", "initdb")
 
 
@@ -40,7 +40,7 @@ def may_be_linked(folder: Path) -> bool:
 
 
 def copy_server(server: Installation, root: Path) -> Installation:
-    """Copy programs, libraries and shared files below root. Create links to files that never change."""
+    """Copy programs, libraries and shared files to a folder under root. Link files that never change."""
     copy = relocate(server, root)
     copy.bindir.mkdir(parents=True)
     for name in PROGRAMS:
@@ -66,14 +66,14 @@ def install_extension(server: Installation, root: Path, sources: Sequence[Path] 
                 f"the extension is not installed in {server.name}, and this tool does not carry its sources: "
                 "install it there, or run the tool from a checkout"
             )
-        return  # the extension was copied with the other files
-    # A checkout keeps the object files for the next run; other object files are removed with the server.
+        return  # the extension was copied together with the other files
+    # A checkout keeps its object files for the next run. Other object files are removed together with the server.
     build = build_folder(server, source) if source == checkout() else root.parent / "build"
     build_into(server, source, build, root, sources)
 
 
 def private_installation(server: Installation, root: Path, sources: Sequence[Path] | None = ()) -> Installation:
-    """A copy of the server below root, with the extension, unless ``sources`` is None."""
+    """Copy the server to a folder under root. Install the extension unless ``sources`` is None."""
     copy = copy_server(server, root)
     if sources is not None:
         install_extension(server, root, sources)
@@ -82,7 +82,7 @@ def private_installation(server: Installation, root: Path, sources: Sequence[Pat
 
 
 def make_readable(folder: Path) -> None:
-    """Make files readable for the server's account. The originals may have been installed with a strict umask."""
+    """Make files readable for the server's account. They may have been installed with a strict umask."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             mode = path.stat().st_mode

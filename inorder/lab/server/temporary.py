@@ -1,4 +1,4 @@
-"""Create the folders of throw-away servers, check access to them, and remove folders that earlier runs left."""
+"""The folders of throw-away servers: create them, check access to them, and remove folders that earlier runs left."""
 
 import fcntl
 import os
@@ -19,21 +19,21 @@ from inorder.interrupts import SIGNALS, uninterrupted
 
 PREFIX = "inorder-"
 OWNER_FILE = "owner"
-UNCLAIMED_SECONDS = 3600  # a folder is claimed a millisecond after its creation
-CLEAR_SECONDS, CLEAR_PAUSE = 120, 0.1  # how long, and at which interval, to try to remove the files of a killed run
+UNCLAIMED_SECONDS = 3600  # a folder is normally claimed a millisecond after its creation
+CLEAR_SECONDS, CLEAR_PAUSE = 120, 0.1  # time limit and interval for attempts to remove a killed run's files
 MEMORY_FILESYSTEMS = ("tmpfs", "ramfs")
 
-# libpq splits hosts at commas; initdb and postgres pass names of programs to a shell in double quotes.
+# libpq splits lists of hosts at commas. initdb and postgres pass program names to a shell in double quotes.
 UNUSABLE = set(',"$`\n')
 
-# A socket's path holds 107 bytes (sun_path); /inorder-XXXXXXXX/run/.s.PGSQL.5432 follows the folder.
+# The path of a socket can have 107 bytes (sun_path). The folder is followed by /inorder-XXXXXXXX/run/.s.PGSQL.5432.
 LONGEST_FOLDER = 107 - len("/inorder-XXXXXXXX/run/.s.PGSQL.5432")
 
 
 def service_account() -> pwd.struct_passwd | None:
-    """The account that runs a server; None for the current account.
+    """Return the account that runs a server, or None for the current account.
 
-    PostgreSQL refuses to run as root. If the current account is root, the account is therefore postgres or nobody.
+    PostgreSQL refuses to run as root. For root, this is therefore the account postgres or nobody.
     """
     if os.geteuid() != 0:
         return None
@@ -46,9 +46,9 @@ def service_account() -> pwd.struct_passwd | None:
 
 
 def run_as(account: pwd.struct_passwd | None) -> tuple[list[str], dict[str, object]]:
-    """Arguments that precede those of a command, and options of Popen, to run the command as an account.
+    """Return arguments to put before a command, and options of Popen, that run the command as another account.
 
-    setpriv changes the user, because Popen would copy the page tables of this process to change the user.
+    setpriv changes the user where possible, because Popen would copy the page tables of this process to do so.
     """
     if account is None:
         return [], {}
@@ -58,7 +58,7 @@ def run_as(account: pwd.struct_passwd | None) -> tuple[list[str], dict[str, obje
 
 
 def filesystem_of(folder: Path, mounts: str | None = None) -> str:
-    """The type of the file system of a folder, by the longest mount point above it.
+    """Return the type of a folder's file system, which is that of the longest mount point above the folder.
 
     >>> filesystem_of(Path("/tmp/x"), "a / ext4 rw 0 0\\nb /tmp tmpfs rw 0 0\\nc /tmpfiles xfs rw 0 0\\n")
     'tmpfs'
@@ -92,9 +92,9 @@ def takes_direct_io(folder: Path) -> bool:
 
 
 def candidates() -> Iterator[Path]:
-    """Folders in order of preference: TMPDIR or /tmp, then /var/tmp.
+    """Yield folders in order of preference: TMPDIR or /tmp, then /var/tmp.
 
-    If /tmp is in memory, where direct I/O measures nothing, /var/tmp comes first.
+    If /tmp is in memory, where direct I/O is impossible, /var/tmp comes first.
     """
     usual = Path(tempfile.gettempdir())
     if "TMPDIR" not in os.environ and filesystem_of(usual) in MEMORY_FILESYSTEMS:
@@ -111,7 +111,7 @@ def may_enter(folder: Path, account: pwd.struct_passwd | None) -> bool:
 
 
 def temporary_folder(account: pwd.struct_passwd | None = None) -> Path:
-    """The first candidate that the server can enter, and that can be part of the name of a socket."""
+    """Return the first candidate that the server can enter, and whose name can be part of a socket path."""
     for folder in candidates():
         nameable = len(os.fsencode(folder)) <= LONGEST_FOLDER and not UNUSABLE & set(str(folder))
         if nameable and folder.is_dir() and may_enter(folder, account):
@@ -141,7 +141,10 @@ def claim(folder: Path) -> TextIO:
 
 @contextmanager
 def claimed_folder(parent: Path) -> Iterator[Path]:
-    """A folder that is removed afterwards. If this process is killed, a helper process or the next run removes it."""
+    """Create a folder, and remove it at the end of the block.
+
+    If this process is killed, a helper process or the next run removes the folder.
+    """
     sweep(parent)
     with ExitStack() as stack:
         with uninterrupted():
@@ -149,7 +152,7 @@ def claimed_folder(parent: Path) -> Iterator[Path]:
             stack.callback(remove, folder)  # removes the folder if the next steps fail
             stack.enter_context(claim(folder))
             stack.enter_context(cleared_after_a_kill(folder))
-            stack.callback(remove, folder)  # the folder must still be locked and watched here
+            stack.callback(remove, folder)  # runs while the folder is still locked and watched
         try:
             yield folder
         finally:
@@ -159,11 +162,11 @@ def claimed_folder(parent: Path) -> Iterator[Path]:
 
 @contextmanager
 def cleared_after_a_kill(path: Path) -> Iterator[None]:
-    """Start a helper process. If this process ends within the block, the helper removes the path.
+    """Start a helper process that removes the path if this process ends within the block.
 
-    When this process ends for any reason, the kernel closes the helper's stdin, which the helper reads. The helper has
-    its own session: signals to the process group of this process, such as Ctrl-C, do not reach the helper. The helper
-    ignores signals, and loads its code only when it has to remove the path, because loading takes CPU time.
+    When this process ends for any reason, the kernel closes the pipe that the helper reads as its stdin. The helper has
+    its own session, so that signals to the process group of this process, such as Ctrl-C, do not reach it. The helper
+    ignores signals. It loads its code only when it has to remove the path, because loading takes CPU time.
     """
     code = (
         "import sys; sys.stdin.buffer.read(); "
@@ -192,7 +195,7 @@ def clear(name: str) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, and its owner file last: after a failure or an interrupt, a later run can remove the rest."""
+    """Remove a folder, and its owner file last, so that a later run can continue after a failure or an interrupt."""
     with suppress(OSError):
         for entry in folder.iterdir():
             if entry.name == OWNER_FILE:
@@ -207,15 +210,15 @@ def remove(folder: Path) -> None:
 
 def sweep(parent: Path) -> None:
     for folder in parent.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # the folder is in use, belongs to another user, or is already removed
+        with suppress(OSError):  # the folder is in use, belongs to another user, or has already been removed
             if is_own(folder, stat.S_ISDIR):
                 sweep_one(folder)
 
 
 def sweep_one(folder: Path) -> None:
-    """Remove a folder of this user that is not locked.
+    """Remove a folder that belongs to this user and is not locked.
 
-    A folder without an owner file is removed only if it is old, and was never claimed.
+    A folder without an owner file is removed only if it is old and was never claimed.
     """
     owner = folder / OWNER_FILE
     if owner.exists():
@@ -230,9 +233,9 @@ def sweep_one(folder: Path) -> None:
 
 
 def is_own(path: Path, kind: Callable[[int], bool]) -> bool:
-    """True if a path has this type and belongs to this user.
+    """Return True if a path has this type and belongs to this user.
 
-    False for a link, because anyone can create links in /tmp.
+    Do not follow a link, because anyone can create links in /tmp.
     """
     status = path.lstat()
     return kind(status.st_mode) and status.st_uid == os.geteuid()

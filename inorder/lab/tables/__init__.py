@@ -1,1 +1,1 @@
-"""Tables and files of keys that several experiments use."""
+"""Tables and key files that several experiments use."""

@@ -1,4 +1,4 @@
-"""Tables with keys of each kind: fill them, then insert under load, between two readings of the counters.
+"""Tables with each kind of key. They are filled, and then receive inserts between two readings of the counters.
 
 Several experiments share this module, which does not depend on any experiment.
 """
@@ -33,17 +33,18 @@ FILL = "fill"
 
 MOST_CLIENTS = 90
 
-# The fill inserts this many rows with one statement, which delays an interrupt by about half a second.
+# Rows per statement while the tables are filled. A statement delays an interrupt by about half a second.
 FILL_BATCH = 250_000
 
-# Bytes per row, measured with 10 million rows. Pages have the free space that random keys leave. For each type of key:
-# heap and index together, then the index alone. The last constant is the WAL that the fill writes per row.
+# Bytes per row, measured with 10 million random keys, which leave free space in index pages. For each type of key, the
+# first number is for heap and index together, and the second number for the index alone. FILL_WAL_PER_ROW is the WAL
+# that filling writes per row.
 UUID_BYTES, UUID_INDEX_BYTES = 83, 40
 CHAR_BYTES, CHAR_INDEX_BYTES = 141, 74
 FILL_WAL_PER_ROW = 170
 
-# Rows a second that a fast machine inserts with bigint keys and 8 sessions on 4 cores: by statements of one row, and by
-# statements of many rows.
+# Rows per second that a fast machine inserts with bigint keys and 8 sessions on 4 cores: with one row per statement,
+# and with many rows per statement.
 INSERT_ROWS_PER_SECOND = 200_000
 BULK_ROWS_PER_SECOND = 2_000_000
 
@@ -72,7 +73,7 @@ def fill_workers() -> int:
 
 
 def row_bytes(kind: KeyKind) -> tuple[int, int]:
-    """Bytes of a row with its index entry, and of the index entry."""
+    """Return the bytes of a row together with its index entry, and of the index entry alone."""
     is_char = kind.column.startswith("char(32)")
     return (CHAR_BYTES, CHAR_INDEX_BYTES) if is_char else (UUID_BYTES, UUID_INDEX_BYTES)
 
@@ -80,7 +81,7 @@ def row_bytes(kind: KeyKind) -> tuple[int, int]:
 def bytes_needed(
     kinds: Collection[KeyKind], rows: int, turns: int, seconds: int, inserts: int | None, batch: int = 1
 ) -> tuple[int, int]:
-    """The space for all tables with their indexes and WAL, and for the indexes alone.
+    """Return the disk space for all tables with their indexes and WAL, and for the indexes alone.
 
     The space includes the rows that ``turns`` measurements add, and WAL up to max_wal_size.
     """
@@ -100,7 +101,7 @@ def speed_text(metrics: Metrics) -> str:
 
 
 class InsertTables:
-    """A table of each kind on a target. ``small`` and ``settings``: resources and settings while measuring."""
+    """Tables with each kind of key on a target. ``small`` and ``settings``: resources and settings while measuring."""
 
     def __init__(
         self, target: Target, kinds: Mapping[str, KeyKind], small: Small, workers: int,
@@ -109,12 +110,12 @@ class InsertTables:
         self.target, self.kinds, self.small, self.workers = target, kinds, small, workers
         self.settings = {**(settings or {}), **({"max_wal_size": f"{max_wal_size // MB}MB"} if max_wal_size else {})}
         self.max_wal_size, self.batch = max_wal_size, batch
-        self.rows: dict[str, int] = {}  # rows in each table that exists
-        self.tablespace = ""  # tablespace of the indexes, quoted
+        self.rows: dict[str, int] = {}  # rows in each existing table
+        self.tablespace = ""  # quoted name of the tablespace for indexes
         self.filling = False
 
     def fill_stage(self, rows: int, recorded: bool = True) -> Stage:
-        """The stage that fills the tables, also in a resumed run. ``recorded``: the result has the stage's metrics."""
+        """Return the stage that fills the tables, which a resumed run repeats. ``recorded``: store its metrics."""
         title = f"Filling {len(self.kinds)} tables to {rows:,} rows"
         places = tuple(Place(FILL, name, rows, f"{title}: {kind.label}") for name, kind in self.kinds.items())
         turns = every_round([Turn(places, lambda _seed: self.fill(rows))])
@@ -131,7 +132,7 @@ class InsertTables:
             try:
                 for job in jobs:
                     yield Measured(job.result())
-            except BaseException:  # includes GeneratorExit, when the caller takes no more results
+            except BaseException:  # includes GeneratorExit, if the caller takes no more results
                 stop.set()
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -170,26 +171,26 @@ class InsertTables:
         return {"seconds": time.monotonic() - started, **sizes}
 
     def serve_for_measuring(self) -> None:
-        """Restart the server with little memory, with fsync and, if possible, without the page cache."""
+        """Restart the server with little memory, with fsync and, if possible, without page cache."""
         if self.filling:
             with self.target.connect() as connection:
-                self.target.checkpoint(connection)  # after a checkpoint, the server has little to write when it stops
+                self.target.checkpoint(connection)  # little is left to write when the server stops
         self.target.serve_small(self.small, self.settings)
         self.filling = False
 
     def measure(
         self, name: str, load: pgbench.Load, seed: int, show: Callable[[str], None], dump_wal: bool = False
     ) -> Measured:
-        """Insert between two readings of the counters. ``show`` is called with the TPS of each second.
+        """Insert between two readings of the counters. Call ``show`` with the TPS of each second.
 
-        ``dump_wal``: read the WAL.
+        ``dump_wal``: read the WAL with pg_waldump.
         """
         kind = self.kinds[name]
         with self.target.connect() as connection:
             if kind.in_seconds:
-                # Wait for the next block of time-prefixed keys. A block lasts a second. A block that the previous
-                # measurement has half filled would cause up to 500 images in one of six measurements. These images
-                # would distort a measurement, which takes seconds instead of minutes.
+                # Wait for the next block of time-prefixed keys, which lasts a second. In one of six measurements, a
+                # block partly filled by the previous measurement would cause up to 500 full-page images. These images
+                # would distort a measurement that takes seconds instead of minutes.
                 time.sleep(1 - time.time() % 1)
             self.target.checkpoint(connection)
             before, device = self.counted(connection, kind), self.target.device(self.small.tablespace)
@@ -205,7 +206,7 @@ class InsertTables:
             counted = since(self.counted(connection, kind), before)
             if device and (after := self.target.device(self.small.tablespace)):
                 counted |= after.since(device)
-            # A checkpoint comes after checkpoint_wal() bytes of WAL, and may recycle the WAL files of the measurement.
+            # A checkpoint occurs after checkpoint_wal() bytes of WAL, and may recycle the WAL files of the measurement.
             is_complete = counted.get("wal_bytes", 0) <= checkpoint_wal(self.max_wal_size)
             wal = self.in_wal(connection, kind, place) if place and is_complete else Measured({})
         metrics = {"tps": result.tps, "latency_ms": result.latency_ms, "inserts": result.transactions,
@@ -224,7 +225,7 @@ class InsertTables:
         return dict(self.target.counters(connection, kind)) | read_block_io(connection) | read_checkpoints(connection)
 
     def sizes(self, name: str, _seed: int = 0) -> Metrics:
-        """Sizes with leaf density, and the number of rows. Measuring the density reads the whole index."""
+        """Return the sizes, leaf density and number of rows. Measuring the density reads the whole index."""
         self.target.end_throttling()
         with self.target.connect() as connection:
             metrics = read_sizes(connection, self.kinds[name]) | read_leaf_density(connection, self.kinds[name])

@@ -1,4 +1,4 @@
-"""Files of keys for COPY, one key per line in the order of arrival: from simulated nodes, or from a user's file."""
+"""Key files for COPY, with one key per line in the order of arrival, from simulated nodes or from a user's file."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -22,7 +22,10 @@ def simulated(kind: str, rows: int, seconds: float, nodes: int, lag: float, seed
 
 
 def own(kind: str, file: Path, rows: int, seed: int) -> Iterator[tuple[Words, Words]]:
-    """The first version-1 keys of a file, or version-7 keys of the same times. Raise an error for too few keys."""
+    """Yield the first version-1 keys of a file, or version-7 keys with the same times.
+
+    Raise InputError if the file has too few keys.
+    """
     random, key_count = PCG64(seed), 0
     with file.open("rb") as lines:
         while key_count < rows and (chunk := list(islice(lines, min(CHUNK, rows - key_count)))):
@@ -45,7 +48,7 @@ def version_1(lines: Sequence[bytes], file: Path) -> tuple[Words, Words]:
 
 
 def times_of(high: Words) -> Words:
-    """The ticks in the high words of version 1: the inverse of v1_high.
+    """Return the ticks in the high words of version-1 UUIDs. This is the inverse of v1_high.
 
     >>> from inorder.generate.uuids import v1_high
     >>> hex(times_of(v1_high(np.array([0x1E8_9265_FB2893AE], np.uint64)))[0])
@@ -57,7 +60,7 @@ def times_of(high: Words) -> Words:
 
 
 def write_keys(words: Iterable[tuple[Words, Words]], rows: int, files: tuple[Path, Path]) -> None:
-    """Write the first ``rows`` keys to the first file, and the rest to the second. Let the server read the files."""
+    """Write the first ``rows`` keys to the first file, and the rest to the second. The server may read both files."""
     encoder, remaining = TextLines(CHUNK), rows * TEXT_LENGTH
     with files[0].open("wb") as first, files[1].open("wb") as second:
         for high, low in words:

@@ -1,4 +1,4 @@
-"""The log table of study P5: twelve columns, 256 bytes a row, with keys that a feed can or cannot follow."""
+"""The log table of study P5: twelve columns, 256 bytes per row, with keys that a feed can or cannot follow."""
 
 COLUMNS = ", ".join(
     [f"c{n} int DEFAULT {n}" for n in range(1, 5)]
@@ -8,7 +8,7 @@ COLUMNS = ", ".join(
 SERIAL = "id bigserial PRIMARY KEY"
 BY_UUID = "id uuid PRIMARY KEY DEFAULT uuid_xact_nextval()"
 
-BATCH_ROWS = 600  # rows of one statement in batch mode
+BATCH_ROWS = 600  # rows per statement in batch mode
 
 
 def create(table: str, key: str) -> str:
@@ -16,7 +16,7 @@ def create(table: str, key: str) -> str:
 
 
 def insert(table: str, rows: int) -> str:
-    """The statement of the study: an INSERT with ``rows`` rows of VALUES."""
+    """Return the statement used in the study: an INSERT with ``rows`` rows of VALUES."""
     return f"INSERT INTO {table} (c1) {values(rows)}"
 
 

@@ -1,4 +1,4 @@
-"""The user's own server as a target of experiments: only a schema is created, and removed afterwards."""
+"""The user's own server as a target of experiments, which only create a schema and remove it afterwards."""
 
 import os
 import secrets
@@ -24,24 +24,23 @@ from inorder.lab.targets.target import Target, release_tables, with_settings
 from inorder.text import quoted
 
 MARK = "inorder lab: created for one run, removed at its end"
-LOCK_TIMEOUT = "60s"  # limit of the wait for locks to drop the schema, which a dump may be reading
+LOCK_TIMEOUT = "60s"  # while the schema is dropped, because pg_dump may be reading it
 
 
 class OwnServer(Target):
-    """A schema that exists during the ``with`` block; settings, memory and extensions of the server are not changed.
+    """A schema that exists during the ``with`` block. The server's settings, memory and extensions are not changed.
 
-    Programs come from an installation on this machine.
+    Client programs come from an installation on this machine.
     """
 
     is_superuser = False
-    work_mem = "256MB"  # the server also has other work
+    work_mem = "256MB"  # the server also does other work
 
     def __init__(self, dsn: str, programs: Installation | None) -> None:
         self.programs = programs
         self.application = f"inorder_lab_{os.getpid()}_{secrets.token_hex(4)}"
         parts = conninfo_to_dict(dsn)
-        # A password is passed in the environment, because arguments of a program are visible to everybody on the
-        # machine.
+        # The password is passed in the environment, because program arguments are visible to every user of the machine.
         self.password = str(parts.pop("password", None) or "")
         if hidden := [key for key in SECRETS if key in parts]:
             raise InputError(
@@ -59,11 +58,11 @@ class OwnServer(Target):
 
     @property
     def database(self) -> str:
-        """The connection string, with the search_path of the lab, and parameters to detect a lost connection."""
+        """The connection string, with the search_path of the lab and parameters that detect a lost connection."""
         return with_path(completed(self.dsn), self.path)
 
     def connect(self, **settings: str) -> Connection:
-        """A session whose path has the extensions, but no other objects of the user."""
+        """Open a session whose search_path includes the extensions, but no other objects of the user."""
         connection = connect_as_user(make_conninfo(self.dsn, **({"password": self.password} if self.password else {})))
         with on_error(connection.close):
             connection.settings = None
@@ -91,8 +90,8 @@ class OwnServer(Target):
                     mark = sql.SQL("COMMENT ON SCHEMA {} IS {}").format(sql.Identifier(SCHEMA), sql.Literal(MARK))
                     connection.execute(mark)
                     (oid,) = one_row(connection, "SELECT oid FROM pg_namespace WHERE nspname = %s", (SCHEMA,))
-                    # The removal is registered before the commit, because an interrupt may come at any moment.
-                    # Removing a schema that does not exist is not an error.
+                    # The removal is registered before the commit, because an interrupt may occur at any time. Removing
+                    # a schema that does not exist is not an error.
                     stack.callback(self.remove, oid)
             except psycopg.errors.DuplicateSchema as error:
                 raise InputError(schema_exists(self.capabilities.database, False)) from error
@@ -105,7 +104,7 @@ class OwnServer(Target):
         self.stack.close()
 
     def remove(self, schema: int) -> None:
-        """Remove the schema with this OID, which this run has created, and no other schema of that name."""
+        """Remove the schema with this OID, which this run created, but no other schema with the same name."""
         with uninterrupted():
             try:
                 with self.connect(lock_timeout=LOCK_TIMEOUT) as connection:
@@ -126,7 +125,10 @@ class OwnServer(Target):
         return self.programs.program(name)
 
     def environment(self) -> dict[str, str]:
-        """The caller's environment with the session's address, because pgbench overrides a service's database."""
+        """Return the caller's environment, with the address of the session.
+
+        With a service alone, pgbench would override the database.
+        """
         password = {"PGPASSWORD": self.password} if self.password else {}
         return os.environ | self.variables | password
 

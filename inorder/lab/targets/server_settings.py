@@ -1,4 +1,4 @@
-"""Settings of a throw-away server: for filling, and for measuring."""
+"""Settings of a throw-away server, for filling and for measuring."""
 
 import os
 from collections.abc import Mapping
@@ -19,9 +19,9 @@ from inorder.lab.server.temporary import service_account, takes_direct_io, tempo
 class Small:
     """The resources of a server that is smaller than its tables.
 
-    ``memory_bytes``: the total memory. ``iops``: the limit of reads per second and of writes per second for each disk,
-    None for no limit. ``tablespace``: the folder of a tablespace, or "". ``page_cache``: bytes of page cache in
-    addition to the memory; None for no page cache, or for a page cache without a limit.
+    ``memory_bytes``: the total memory. ``iops``: the limit on reads per second and on writes per second for each disk,
+    or None. ``tablespace``: the folder of a tablespace, or "". ``page_cache``: bytes of page cache in addition to the
+    memory, or None for no page cache or an unlimited one.
     """
 
     memory_bytes: int
@@ -31,11 +31,11 @@ class Small:
 
 
 # maintenance_work_mem is at most an eighth of the memory, because shared buffers, sessions and page cache need memory,
-# too. The default of 64 MB is all the memory of the smallest control group: the kernel would kill the server.
+# too. The default of 64 MB is all the memory of the smallest control group, and the kernel would kill the server.
 BUILD_SHARE = 8
 USUAL_BUILD = 64 * 2**20
 
-# The fill is not measured: the server may use more memory, and need not flush.
+# Filling is not measured, so that the server may use more memory and need not flush.
 FILL_WAL = 16 * 2**30
 FILL_SETTINGS = dict.fromkeys(("fsync", "synchronous_commit", "full_page_writes"), "off") | {
     "max_wal_size": f"{FILL_WAL // 2**20}MB", "checkpoint_timeout": "1h",
@@ -55,7 +55,7 @@ def reading_method(server: Installation, plan: Any) -> str:
 
 
 def fill_memory() -> int:
-    """shared_buffers while filling, in bytes: 1 GB, but at most a quarter of the machine's memory."""
+    """Return shared_buffers while filling, in bytes: 1 GB, but at most a quarter of the machine's memory."""
     return min(2**30, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4)
 
 
@@ -64,26 +64,26 @@ def fill_settings(**more: str) -> dict[str, str]:
 
 
 def measuring_settings(memory_bytes: int, direct_io: bool) -> dict[str, str]:
-    """Settings to measure. Commits do not wait for the disk. A checkpoint comes after CHECKPOINT_WAL bytes of WAL."""
+    """Return settings for measuring. Commits do not wait for the disk, and checkpoints follow CHECKPOINT_WAL bytes."""
     settings = {
         "shared_buffers": f"{memory_bytes // 8192}",
         "fsync": "on",
         "synchronous_commit": "off",
         "full_page_writes": "on",
         "max_wal_size": f"{MOST_WAL // 2**20}MB",
-        "checkpoint_timeout": "1d",  # the maximum; every measurement is shorter
+        "checkpoint_timeout": "1d",  # the maximum, which is longer than any measurement
         "checkpoint_completion_target": "0.9",
     }
     return settings | ({"debug_io_direct": "data"} if direct_io else {})
 
 
 def serve_measured(cluster: Cluster, small: Small, more: Mapping[str, str] | None = None) -> None:
-    """Start a stopped server with this total memory, and more settings.
+    """Start a stopped server with this total memory, and additional settings.
 
-    With direct I/O, all memory is shared buffers, and the I/O of the disks can be limited. In a control group, which
-    limits the page cache, a quarter of the memory is shared buffers, and the rest is for page cache and sessions. With
+    With direct I/O, all memory is shared buffers, and disk I/O can be limited. In a control group, which limits the
+    page cache, a quarter of the memory is shared buffers, and the rest is for page cache and sessions. With
     ``page_cache``, all memory is shared buffers, and the page cache is additional. Before a server starts in a control
-    group, the files of its data are dropped from the page cache.
+    group, its data files are dropped from the page cache.
     """
     memory, method = small.memory_bytes, reading_method(cluster.server, small)
     limit, settings = limit_disks(cluster, small, small.iops, method) if small.iops else None, dict(more or {})
@@ -99,7 +99,10 @@ def serve_measured(cluster: Cluster, small: Small, more: Mapping[str, str] | Non
 
 
 def limit_disks(cluster: Cluster, small: Small, iops: int, method: str) -> cgroup.ControlGroup:
-    """A group that limits the reads and writes a second of the disks. Raise an error if no limit can be set."""
+    """Create a group that limits the reads and writes per second of the disks.
+
+    Raise InputError if no limit can be set.
+    """
     if method != DIRECT_IO:
         raise InputError("--iops needs direct I/O, which needs PostgreSQL 16 and a file system on a disk: otherwise "
                          "the page cache serves the reads")  # fmt: skip

@@ -1,4 +1,4 @@
-"""The interface of servers for experiments, and the operations that experiments use."""
+"""The interface of the servers on which experiments run, and the operations that experiments use."""
 
 import os
 import time
@@ -23,7 +23,7 @@ from inorder.lab.targets.server_settings import Small
 
 Counts = Mapping[str, float]
 
-CHUNK = 2**18  # bytes of a COPY that are read at a time
+CHUNK = 2**18  # bytes of a COPY file that are read at a time
 
 
 def since(after: Counts, before: Counts) -> dict[str, float]:
@@ -31,7 +31,7 @@ def since(after: Counts, before: Counts) -> dict[str, float]:
 
 
 def with_settings(connection: Connection, settings: Mapping[str, str]) -> Connection:
-    """Apply settings to a connection, and return the connection. Close the connection if a setting fails."""
+    """Apply settings to a connection and return it. Close the connection if a setting fails."""
     with on_error(connection.close):
         for name, value in settings.items():
             connection.execute("SELECT set_config(%s, %s, false)", (name, value))
@@ -39,7 +39,7 @@ def with_settings(connection: Connection, settings: Mapping[str, str]) -> Connec
 
 
 def release_tables(connection: Connection, schema: str) -> None:
-    """Drop the feeds and guards of the tables of a schema, before the tables are dropped."""
+    """Drop the feeds and guards on the tables of a schema, before the tables are dropped."""
     row = connection.execute(query("extension_schema")).fetchone()
     if row is None:
         return
@@ -48,7 +48,7 @@ def release_tables(connection: Connection, schema: str) -> None:
 
 
 class Target(ABC):
-    """A server. Counters that the server does not show are missing from results. Forbidden actions are skipped.
+    """A server. Counters that the server does not show are missing from results. Actions that it forbids are skipped.
 
     ``folder``: a folder on this machine for scripts and logs, which is removed afterwards. ``is_superuser``: sessions
     run as a superuser. ``work_mem``: enough memory for a session to sort or hash a million values.
@@ -59,38 +59,38 @@ class Target(ABC):
     is_superuser: bool
     work_mem: str
     marks_checkpoints: bool
-    application = ""  # application_name of this run's sessions; "" if the server has no other sessions
+    application = ""  # application_name of this run's sessions, or "" if the server has no other sessions
     sees_wal = True
 
     @property
     def database(self) -> str:
-        """The database argument of pgbench; "" if the environment is sufficient."""
+        """The database argument of pgbench, or "" if the environment is sufficient."""
         return ""
 
     @abstractmethod
     def connect(self, **settings: str) -> Connection:
-        """A new autocommit connection, with settings that any session may make."""
+        """Open an autocommit connection, with settings that any session may change."""
 
     @abstractmethod
     def program(self, name: str) -> Path:
-        """The path of one of PostgreSQL's programs."""
+        """Return the path of a PostgreSQL program."""
 
     @abstractmethod
     def environment(self) -> dict[str, str]:
-        """The environment in which programs connect to this server."""
+        """Return the environment in which programs connect to this server."""
 
     def pgbench(
         self, script: Path, load: pgbench.Load, seed: int, on_progress: Callable[[float], None] = lambda _tps: None,
         by_statement: bool = False, log: bool = False,
     ) -> pgbench.PgbenchResult:  # fmt: skip
-        """Run pgbench to its end, and report the TPS of each second. ``log``: measure percentiles of latency, too."""
+        """Run pgbench to its end, and report the TPS of each second. ``log``: measure latency percentiles, too."""
         return pgbench.run(
             self.program("pgbench"), script, load, seed, self.environment(), on_progress, by_statement,
             self.folder / "latency" if log else None, self.database,
         )  # fmt: skip
 
     def execute_all(self, statements: Sequence[str]) -> None:
-        """Run statements concurrently, one per core of the machine. An error of one statement cancels the others."""
+        """Run statements concurrently, one per CPU core. If one statement fails, cancel the others."""
         with ExitStack() as stack:
             connections = [stack.enter_context(self.connect()) for _ in statements]
             pool = stack.enter_context(ThreadPoolExecutor(available_cores()))
@@ -108,7 +108,7 @@ class Target(ABC):
                 raise
 
     def serve(self, settings: Mapping[str, str]) -> None:
-        """Restart the server with these settings, if the server may be restarted."""
+        """Restart the server with these settings, if it may be restarted."""
         return
 
     def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
@@ -119,11 +119,11 @@ class Target(ABC):
         return
 
     def create_schema(self, connection: Connection) -> None:
-        """On a throw-away server, create the lab's schema and the extensions that the lab uses."""
+        """Create the lab's schema and the extensions that the lab uses, on a throw-away server only."""
         return
 
     def tablespace(self, connection: Connection, folder: str) -> str:
-        """A tablespace in a folder of this machine, quoted; "" if it cannot be created."""
+        """Create a tablespace in a folder on this machine. Return its quoted name, or "" if this is impossible."""
         return ""
 
     @abstractmethod
@@ -135,7 +135,7 @@ class Target(ABC):
         """Record the server and its current settings in the result."""
 
     def file_folder(self, name: str, needed: int = 0) -> Path:
-        """A new folder for files that COPY writes and reads, with room for ``needed`` bytes in all."""
+        """Create a folder for files that COPY writes and reads, with room for ``needed`` bytes in total."""
         folder = self.folder / name
         folder.mkdir(mode=0o700)
         return folder
@@ -158,11 +158,11 @@ class Target(ABC):
             return cursor.rowcount
 
     def wal(self, connection: Connection) -> Counts:
-        """The counters of WAL, read after the other sessions of this run have ended; empty if not permitted."""
+        """Return the WAL counters after other sessions of this run have ended, or nothing if not permitted."""
         return read_wal(connection, self.application) if self.sees_wal else {}
 
     def counters(self, connection: Connection, kind: KeyKind) -> Counts:
-        """The counters of WAL, and of the blocks of a table and its index, read in the same way as ``wal``."""
+        """Return the WAL counters, and the block counters of a table and its index, read in the same way as ``wal``."""
         return read_blocks(connection, kind, self.application) | dict(self.wal(connection))
 
     def timed(self, session: Connection, work: Callable[[], object]) -> dict[str, float]:
@@ -171,22 +171,22 @@ class Target(ABC):
         return {"seconds": time.perf_counter() - started}
 
     def ended_cpu(self, connection: Connection) -> float | None:
-        """CPU seconds of all ended sessions; None if the server does not show them."""
+        """Return the CPU seconds of all ended sessions, or None if the server does not show them."""
         return None
 
     def device(self, folder: str = "") -> DeviceTimes | None:
         return None
 
     def wal_place(self, connection: Connection) -> str:
-        """The end of the WAL; "" if its files cannot be read."""
+        """Return the end of the WAL, or "" if the WAL files cannot be read."""
         return ""
 
     def wal_since(self, connection: Connection, kind: KeyKind, place: str) -> Measured:
-        """The WAL since a position: records and images, and the blocks of the index that they change."""
+        """Return the size of records and full-page images since a position, and the number of changed index blocks."""
         return Measured({})
 
     def wal_by_file(self, connection: Connection, place: str) -> Mapping[str, Counts]:
-        """The WAL since a position, for each file of a relation: see waldump.by_relation."""
+        """Return figures of the WAL since a position for each file of a relation: see waldump.by_relation."""
         return {}
 
     def clock(self) -> Apart:

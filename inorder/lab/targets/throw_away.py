@@ -1,4 +1,4 @@
-"""A throw-away server as a target: everything is allowed, and there are no sessions of other programs."""
+"""A throw-away server as a target. Everything is allowed, and no other program has sessions."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -20,10 +20,10 @@ from inorder.lab.server.cluster import Cluster
 from inorder.lab.targets.server_settings import Small, serve_measured
 from inorder.lab.targets.target import Counts, Target, with_settings
 
-CONTRIB = ("pgstattuple", "uuid-ossp")  # pgstattuple measures the leaf density; uuid-ossp generates keys of study P1
+CONTRIB = ("pgstattuple", "uuid-ossp")  # pgstattuple measures leaf density; uuid-ossp generates keys for study P1
 TABLESPACE = sql.Identifier("inorder_indexes")
 
-# A role that measures and creates tables in its database, and cannot access files or programs.
+# A role that can measure and create tables in its database, but cannot access files or run programs.
 ROLE = ("CREATE ROLE {} LOGIN", "GRANT pg_monitor, pg_checkpoint TO {}", "GRANT CREATE ON DATABASE postgres TO {}")
 
 
@@ -61,7 +61,7 @@ class ThrowAway(Target):
     def serve_small(self, small: Small, more: Mapping[str, str] | None = None) -> None:
         if self.cluster.process is not None:
             self.cluster.stop()
-            os.sync()  # the fill flushed nothing, and its pages must not be written back during a measurement
+            os.sync()  # filling flushed nothing, and its pages must not be written back during a measurement
         serve_measured(self.cluster, small, more)
 
     def end_throttling(self) -> None:
@@ -89,7 +89,10 @@ class ThrowAway(Target):
         result.server = {"version": original.version, "origin": original.origin, "settings": settings}
 
     def file_folder(self, name: str, needed: int = 0) -> Path:
-        """A folder to which the server's account may write. Free space was checked before the server was created."""
+        """Create a folder that the server's account may write to.
+
+        Free space was checked before the server was created.
+        """
         folder = super().file_folder(name)
         if self.cluster.account:
             os.chown(folder, self.cluster.account.pw_uid, self.cluster.account.pw_gid)
@@ -114,7 +117,7 @@ class ThrowAway(Target):
     def wal_place(self, connection: Connection) -> str:
         if not self.role:
             return wal_place(connection)
-        with connect(self.cluster.dsn) as session:  # the role lacks the privilege to flush
+        with connect(self.cluster.dsn) as session:  # the role has no privilege to flush WAL
             return wal_place(session)
 
     def wal_since(self, connection: Connection, kind: KeyKind, place: str) -> Measured:

@@ -1,8 +1,8 @@
 """Cost of a feed and an exact count: for writers, for readers, and for single calls on a large table.
 
-Writers and readers are measured in shuffled order. The queries then run twice in each round, for both forms of tables:
-first while an open transaction is older than the newest rows; then without an open transaction, after the same number
-of further rows has arrived.
+Writers and readers are measured in random order. The queries then run twice in each round, on both forms of tables.
+They run first while an open transaction is older than the newest rows. They run again without an open transaction,
+after the same number of additional rows has been inserted.
 """
 
 import random
@@ -31,11 +31,11 @@ from inorder.lab.tables import log_tables
 from inorder.lab.tables.log_tables import BATCH_ROWS
 from inorder.lab.targets.server_settings import fill_settings
 
-FILL_TRANSACTION = 100  # rows of one transaction while the tables are filled
-NEW_TRANSACTION = 10  # rows of one transaction afterwards
+FILL_TRANSACTION = 100  # rows per transaction while the tables are filled
+NEW_TRANSACTION = 10  # rows per transaction afterwards
 WRITTEN_TABLE = f"{SCHEMA}.written"
 
-# Bytes on disk for each row: two tables with 256 bytes a row, their indexes, the rows that arrive later, and WAL.
+# Disk space per row: two tables with 256 bytes per row, their indexes, the rows that arrive later, and WAL.
 BYTES_PER_ROW = 1200
 
 
@@ -56,9 +56,9 @@ class FeedExperiment(Experiment[FeedPlan]):
         self.target.serve(fill_settings())
         self.session = self.open_session()
         self.target.create_schema(self.session)
-        # The first transaction whose rows are read, and the first transaction of the newest rows.
+        # The first transaction whose rows are read, and the first transaction that inserted the newest rows.
         self.read_from = self.new_from = "0"
-        self.since = dict.fromkeys(tables.FORMS, 0)  # rows inserted since exact_count_fold was called last
+        self.since = dict.fromkeys(tables.FORMS, 0)  # rows inserted since the last call of exact_count_fold
 
     def close(self) -> None:
         with suppress(psycopg.Error):
@@ -94,7 +94,10 @@ class FeedExperiment(Experiment[FeedPlan]):
             )
 
     def arrive(self, rows: int, each: int, *kinds: str) -> None:
-        """Insert rows in transactions of ``each`` rows, in a session per core. The last transaction may be smaller."""
+        """Insert rows in transactions of ``each`` rows, with a session per core.
+
+        The last transaction may be smaller.
+        """
         workers = available_cores()
         transactions, remainder = divmod(rows, each)
         calls = [(transactions // workers + (n < transactions % workers), each) for n in range(workers)]
@@ -153,7 +156,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         return metrics
 
     def seek(self, form: str, number: str) -> None:
-        """Set a feed to the position that includes all ended transactions below ``number``."""
+        """Set a feed to the position that includes all transactions below ``number`` that have ended."""
         self.execute(f"SELECT feed_seek('{form}', ended_transactions() * '{{[0,{number})}}')")
 
     def query_turn(self, number: int) -> Turn:
@@ -183,7 +186,7 @@ class FeedExperiment(Experiment[FeedPlan]):
         return Turn(places, in_order)
 
     def hold(self) -> None:
-        """Keep a transaction open that has written to both tables. Such a transaction must delay only its own rows."""
+        """Open a transaction that has written to both tables. It should delay only its own rows."""
         self.holder = self.target.connect()
         self.holder.execute("BEGIN")
         for form in tables.FORMS:

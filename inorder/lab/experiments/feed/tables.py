@@ -1,4 +1,4 @@
-"""The tables of the feed experiment, how they are written and read, and the queries on them."""
+"""The tables of the feed experiment, the statements that write and read them, and the queries on them."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from inorder.lab.plan.keys import SCHEMA
 from inorder.lab.tables import log_tables
 from inorder.lab.tables.log_tables import BATCH_ROWS, BY_UUID, SERIAL
 
-# Ways to write the rows: a statement and a transaction for each row, or for many rows.
+# The ways to write rows: each row, or many rows at a time, with one statement in its own transaction.
 SINGLE = "write_single"
 BATCH = "write_batch"
 WRITES = {SINGLE: "one row a statement", BATCH: f"{BATCH_ROWS} rows a statement"}
@@ -15,7 +15,10 @@ WRITES = {SINGLE: "one row a statement", BATCH: f"{BATCH_ROWS} rows a statement"
 
 @dataclass(frozen=True)
 class LogForm:
-    """A log table with a key. ``indexed``: the second column has an index. Tables without a guard are never read."""
+    """A log table with one form of key. Tables without a guard are never read.
+
+    ``indexed``: the second column has an index.
+    """
 
     label: str
     key: str
@@ -41,9 +44,9 @@ WRITTEN = {
     NUMBER: LogForm("xact", BY_DEFAULT, indexed=True, guarded=True),
     "number_generated": LogForm("generated", BY_GENERATED, indexed=True, guarded=True),
 }
-FORMS = (UUID, NUMBER)  # the large tables, which are also read
+FORMS = (UUID, NUMBER)  # the keys of the large tables, which are also read
 
-# Ways to read new rows into one of the two summaries.
+# The ways to read new rows into one of the two summaries.
 READ_SECONDS = "read_seconds"
 READ_ROWS = "read_rows"
 SUMMARIES = {READ_SECONDS: "aggregated by second", READ_ROWS: "copied row by row"}
@@ -59,14 +62,14 @@ READERS = {
 
 @dataclass(frozen=True)
 class Query:
-    """A query of a large table: calls per sample, name, and target in milliseconds (for 20 million rows)."""
+    """A query on a large table: the calls per sample, a label, and the target in milliseconds for 20 million rows."""
 
     calls: int
     label: str
     target_ms: float | None = None
 
 
-# Queries run in this order, because each count needs more new rows than the previous one.
+# The queries run in this order, because each count needs more new rows than the previous one.
 IDLE = "idle"
 PIECE = "piece"
 NEW = "new"
@@ -84,10 +87,10 @@ QUERIES = {
     COUNT_MANY: Query(9, "exact_count, {} since", 20.0),
 }
 SINCE_FOLD = (COUNT, COUNT_FEW, COUNT_MANY)
-START = {IDLE: "now", PIECE: "beginning"}  # the position of a feed before the query
-OTHER_COUNT = dict.fromkeys(SINCE_FOLD, COUNT_STAR) | {COUNT_STAR: COUNT}  # the query that must return the same number
+START = {IDLE: "now", PIECE: "beginning"}  # the position to which a feed is set before the query
+OTHER_COUNT = dict.fromkeys(SINCE_FOLD, COUNT_STAR) | {COUNT_STAR: COUNT}  # the query with the same expected result
 
-# States: a transaction older than the new rows is open, or all such transactions have ended.
+# The two states: a transaction older than the new rows is open, or all transactions have ended.
 HELD = "held"
 ENDED = "ended"
 
@@ -102,7 +105,7 @@ def log_table(kind: str) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """A table into which rows are read: its columns, their expressions, GROUP BY, and a count of the rows read."""
+    """A table that receives the rows: its columns, their expressions, GROUP BY, and an expression for the row count."""
 
     columns: str
     selected: str

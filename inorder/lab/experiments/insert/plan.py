@@ -1,4 +1,4 @@
-"""The plan of the insert experiment, and the steps under which its results are stored."""
+"""The plan of the insert experiment, and the steps in which its results are stored."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,7 @@ from inorder.units import MB
 
 SIZES = "sizes"
 
-# Variants of study P1: random keys with a unique and with a plain index, each freshly built, and three kinds of key
-# without an index.
+# Variants from study P1: random keys with a newly built unique or plain index, and three kinds of key without an index.
 P1_INDEXES = (
     "random_char_unique_packed", "random_char_plain_packed", "random_char_none", "time_char_none", "bigint_none",
 )  # fmt: skip
@@ -19,9 +18,10 @@ P1_INDEXES = (
 
 @dataclass(frozen=True, kw_only=True)
 class InsertPlan(setting.Plan):
-    """All kinds of key are combined with all kinds of index. ``dump_wal``: pg_waldump reads each measurement's WAL.
+    """The plan of the insert experiment, which combines all kinds of key with all kinds of index.
 
-    On a shared machine, 99 rounds detect a difference of 10 % with a probability of 80 %: see the noise experiment.
+    ``dump_wal``: pg_waldump reads the WAL of each measurement. On a shared machine, 99 rounds detect a difference of 10
+    % with a probability of 80 %: see the noise experiment.
     """
 
     kinds: tuple[str, ...] = insert_tables.keys(USUAL_KINDS, full=(*FULL_KINDS, *P1_INDEXES))

@@ -1,4 +1,4 @@
-"""The sections of the insert experiment: a table for each size, the sizes side by side, then other measurements."""
+"""The sections of the insert experiment: a table for each size, a comparison of sizes, then other measurements."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,10 +33,10 @@ from inorder.units import MB
 
 
 def conditions_of(run: Run, memory_bytes: float) -> Conditions:
-    """The conditions of a measurement, which is one checkpoint interval.
+    """Return the conditions of a measurement, which is one checkpoint interval.
 
-    The sequence has generated as many numbers as the table has rows. A block of time, which is a second here, has no
-    rows yet at the checkpoint, because earlier rows are from earlier seconds.
+    The sequence has generated as many numbers as the table has rows. A block of time lasts a second here, and has no
+    rows at the checkpoint, because all existing rows were inserted in earlier seconds.
     """
     rows, inserts, tps = (run.metrics[name] for name in ("rows_before", "inserts", "tps"))
     conditions = Conditions(rows, tps, memory_bytes, inserts / tps, interval_length=1)
@@ -46,10 +46,10 @@ def conditions_of(run: Run, memory_bytes: float) -> Conditions:
 
 @dataclass(frozen=True)
 class Modelled:
-    """Measured and modeled figures of a kind, summed over all rounds.
+    """Measured and modeled figures for a kind of key, summed over all rounds.
 
-    The model is computed for each round, because each round begins with more rows, and at another position in a block
-    of the sequence. ``few``: no round has enough images, measured or modeled, for a percentage.
+    The model is computed for each round, because each round begins with more rows and at another position in a block of
+    the sequence. ``few``: no round has enough full-page images, measured or modeled, for a percentage.
     """
 
     kind: str
@@ -120,7 +120,7 @@ def model_sections(result: Result, plan: InsertPlan) -> list[Section]:
 
 __all__ = ["sections", "verdicts"]
 
-MOST_SECONDS = 600  # a chart of more seconds has a point for the mean of several seconds, not for each second
+MOST_SECONDS = 600  # charts of longer runs have a point for the mean of several seconds
 LABEL = Figure("key", "Kind of key of the table.", data="label", value=attrgetter("label"))
 
 PERCENTILES = {"p50_ms": "p50", "p90_ms": "p90", "p95_ms": "p95", "p99_ms": "p99", "p99_9_ms": "p99.9"}
@@ -223,9 +223,9 @@ def feedback_section(plan: InsertPlan, rows: int, lines: Sequence[KindRow]) -> S
 
 
 def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
-    """Inserts per second over time, with checkpoints before and within each round.
+    """Return a chart of inserts per second over time, with the checkpoints before and within each round.
 
-    If the runs have no speed for each second, the chart has a point for each round.
+    If the runs did not record the speed in each second, the chart has a point for each round.
     """
     y = "inserts per second"
     rounds: dict[int, dict[str, Series]] = {}
@@ -235,7 +235,7 @@ def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
     speeds: dict[str, dict[int, float]] = {kind.kind: {} for kind in kinds}
     ended: dict[str, list[int]] = {kind.kind: [] for kind in kinds}
     marks, start = [], 0
-    # In the chart, a round is as long as its longest run, so that the rounds of all kinds are aligned.
+    # Each round is drawn as long as its longest run, so that the rounds of all kinds are aligned.
     for _, by_kind in sorted(rounds.items()):
         marks.append(float(start))
         for name, series in by_kind.items():
@@ -283,7 +283,7 @@ def by_size(lines: Sequence[Sequence[KindRow]], memory_bytes: int) -> list[Chart
     ]  # fmt: skip
 
 
-# The names fit into a terminal of 80 columns.
+# The column names fit into a terminal with 80 columns.
 COLUMNS = (
     data_only("kind", attrgetter("kind")),
     LABEL,
@@ -310,7 +310,7 @@ COLUMNS = (
 
 UNIQUE = INDEX_KINDS["unique"][0]  # study P3 has unique indexes instead of primary keys
 
-GROWN = 1.1  # growth of a table between rounds above which a note is shown
+GROWN = 1.1  # a note is shown if the table grew by more than this factor between rounds
 
 
 def grown(result: Result, rows: int) -> str:
@@ -356,5 +356,5 @@ def sections(result: Result, plan: InsertPlan) -> list[Section]:
     return [
         *by_rows,
         *([growth_section(plan, sizes)] if len(sizes) > 1 else []),
-        *(replace(section, terminal=plan.dump_wal) for section in more),  # the demo shows "more" on its page only
+        *(replace(section, terminal=plan.dump_wal) for section in more),  # the demo shows these only on its page
     ]

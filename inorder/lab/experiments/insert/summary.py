@@ -1,4 +1,4 @@
-"""Compute the figures of the first tables of the insert experiment from its runs."""
+"""The figures in the first tables of the insert experiment, computed from its runs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from inorder.lab.results.result import Result, Run
 from inorder.lab.tables.insert_tables import FILL, INSERT
 
 WAL_PER_ROW = per("wal_bytes", "inserts")
-CHECKPOINTS = "checkpoints_requested"  # checkpoints that WAL caused within a measurement
+CHECKPOINTS = "checkpoints_requested"  # checkpoints that WAL caused during a measurement
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class KindRow(Row):
 
     @property
     def css(self) -> str:
-        """The style of marks in charts, which depends on the kind of key, and not on the index."""
+        """The style of marks in charts, which depends on the kind of key but not on the index."""
         return f"kind-{self.kind.removesuffix(INDEX_KINDS[KEY_KINDS[self.kind].index_kind][0])}"
 
     @property

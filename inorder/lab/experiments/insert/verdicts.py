@@ -1,4 +1,4 @@
-"""The verdicts of the insert experiment: the cost of random keys, the key to use, the effect of the table's size.
+"""The verdicts of the insert experiment: the cost of random keys, the key to use, and the effect of the table size.
 
 The server counts WAL exactly. If noise hides a difference in speed, the WAL determines the answer.
 """
@@ -23,7 +23,8 @@ from inorder.lab.tables.insert_tables import INSERT
 BASE = "bigint"
 RANDOM = ("random", "random_char")
 READS = per("index_reads", "inserts")
-# WAL of random keys relative to ordered keys in the tables of docs/like.md, which differ in columns, indexes and load.
+# WAL of random keys relative to ordered keys in the example tables of docs/like.md, which differ in columns, indexes
+# and load.
 LIKE = {"text keys, one more index": 3.17, "twelve partitions": 1.41, "five more indexes, 50 % updates": 1.02}
 BESIDE = (
     "In other tables, the WAL of random keys relative to ordered keys is "
@@ -31,9 +32,9 @@ BESIDE = (
 )
 EXACT = "The WAL determines this answer, because the server counts WAL exactly."
 OFFER = "To measure a table like yours, use inorder lab run insert --like TABLE."
-# The explanation of a label at its first use: on a page at the first bar, on a terminal in the answer.
+# The explanation that follows a label at its first use, which is the first bar on a page and the answer on a terminal.
 EXPLAINED = {"xact": "xact (transaction-ordered)"}
-# The table for which each kind of key is the right choice, even if all kinds cost the same.
+# For each kind of key, a table for which it is the right choice, even if all kinds cost the same.
 CASES = {
     "v7": ("A new table that is queried by time: version 7", "docs/time.md"),
     "xact": ("A new table that a feed reads: xact (transaction-ordered)", "docs/feed.md"),
@@ -43,7 +44,7 @@ SWITCH = Step(
     "ALTER TABLE events ALTER COLUMN id SET DEFAULT uuid_after_random_nextval();",
     "docs/random-to-ordered.md",
 )
-# Assumed load of a table in daily use; a measurement inserts much faster.
+# Assumed rows per second and seconds between checkpoints in everyday use. A measurement inserts much faster.
 USUAL_RATE, USUAL_CHECKPOINT = 500, 300
 
 
@@ -111,9 +112,9 @@ def loses(speed: Compared) -> bool:
 
 
 def cheapest(result: Result, ordered: Sequence[KindRow]) -> list[KindRow]:
-    """Kinds with about the least WAL, in ascending order of WAL.
+    """Return the kinds with about the least WAL, in ascending order of WAL.
 
-    Kinds that are significantly slower than the kind BASE, by more than TO_FIND, are left out.
+    Leave out kinds that are significantly slower than the kind BASE, by more than TO_FIND.
     """
 
     def wal(kind: KindRow) -> float:
@@ -135,7 +136,7 @@ def with_function(kind: KindRow) -> str:
 
 
 def steps_for(kinds: Sequence[KindRow]) -> list[Step]:
-    """A statement for each chosen kind of key, and a statement for an existing table."""
+    """Return a statement for each recommended kind of key, and one for an existing table."""
     steps = []
     for name in (kind.kind for kind in kinds if kind.kind in CASES):
         case, page = CASES[name]
@@ -168,7 +169,7 @@ def ordered_verdict(result: Result, base: KindRow, ordered: Sequence[KindRow]) -
 
 
 def growth_verdict(result: Result, sizes: Sequence[int], kinds: Sequence[KindRow]) -> list[Verdict]:
-    """The verdict on the speed as the table grows. The first kind determines the answer.
+    """Return the verdict on the speed as the table grows. The first kind determines the answer.
 
     Speeds are relative to bigint, to reduce noise.
     """

@@ -26,8 +26,8 @@ from inorder.lab.targets.target import Target
 from inorder.text import quoted
 
 OTHER = "other"
-SAMPLE_SHARE = 8  # the sample takes at most 1/8 of the memory
-# Sampled rows must be looked up by number, because a hash table of wide rows would not fit into work_mem.
+SAMPLE_SHARE = 8  # the sample uses at most 1/8 of the memory
+# Sampled rows are to be looked up by number, because a hash table of wide rows would not fit into work_mem.
 FILL_SETTINGS = {"enable_hashjoin": "off", "enable_mergejoin": "off"}
 
 
@@ -70,7 +70,7 @@ class LikeTables(InsertTables):
         return batch
 
     def script(self, kind: KeyKind) -> Path:
-        """Write the pgbench script of the load. By default an update changes columns without an index."""
+        """Write the pgbench script of the load. By default, an update changes columns that have no index."""
         shape, file = self.facts.shape, self.target.folder / f"like_{kind.name}.sql"
         indexed = {name for index in shape.indexes for name in index.mentions} | shape.dividing
         free = [column.name for column in shape.sampled if column.name not in shape.dividing]
@@ -82,7 +82,7 @@ class LikeTables(InsertTables):
         return file
 
     def fill_one(self, kind: KeyKind, rows: int, stop: threading.Event) -> Metrics:
-        """Fill a table, then VACUUM it, so that no hint bits are set while measuring."""
+        """Fill a table, then VACUUM it, so that no hint bits are set during measurements."""
         metrics = super().fill_one(kind, rows, stop)
         if stop.is_set():
             return metrics
@@ -147,7 +147,7 @@ class LikeTables(InsertTables):
 class LikeExperiment(Experiment[LikePlan]):
     question = "What would ordered keys save here?"
     studies = ("P3",)
-    role = "inorder_like"  # the tables are created from definitions of another server
+    role = "inorder_like"  # the tables are created from definitions that come from another server
     own = OwnRun(unseen="the contents of the WAL (pg_waldump)")
     reports: ClassVar = report
 
@@ -179,7 +179,7 @@ class LikeExperiment(Experiment[LikePlan]):
     def adapt(cls, plan: LikePlan, can: Capabilities) -> Adapted[LikePlan]:
         """Leave out figures from WAL files, and refuse a role that may read files or run programs.
 
-        With such a role, definitions that come from the server of the table could read files or run programs.
+        With such a role, definitions that come from the server of the table could do the same.
         """
         if can.leaves_database:
             raise InputError(

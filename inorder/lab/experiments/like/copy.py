@@ -1,4 +1,4 @@
-"""The statements that create an empty table like another table, with a kind of key, and the script of its load."""
+"""The statements that create an empty copy of a table with one kind of key, and the script of its load."""
 
 import re
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ TEXT = ("text", "character varying", "character")
 HEX, DASHED = 32, 36
 RANDOM_BIGINT = "('x' || substr(md5(gen_random_uuid()::text), 1, 15))::bit(60)::bigint"
 NOTHING = Sample(Shape("", (), (), (), (), (), 0), 0)
-MOST_KEYS = 100_000  # the number of stored keys from which updates and reads draw
+MOST_KEYS = 100_000  # the number of stored keys from which updates and reads choose
 
 
 def key_column(kind: str, column: ShapeColumn, length: float = 0.0) -> str:
-    """Type and default of a column with a kind of key; "" if the column's type cannot hold such keys.
+    """Return the type and default of a key column, or "" if the column's type cannot hold keys of this kind.
 
-    ``length``: the length of keys that are text.
+    ``length``: the length of text keys.
 
     >>> key_column("v7", ShapeColumn("id", "uuid")), key_column("v7", ShapeColumn("id", "bigint"))
     ('uuid DEFAULT uuid_v7_nextval()', '')
@@ -60,7 +60,7 @@ def fitting(kinds: tuple[str, ...], column: ShapeColumn) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Mix:
-    """The mix of a load: shares of inserts, updates and reads; ``changed``: the columns that an update changes."""
+    """The mix of a load: shares of inserts, updates and reads. ``changed``: the columns that an update changes."""
 
     insert: int
     update: int
@@ -118,7 +118,10 @@ class LikeKind(KeyKind):
         return f"{identifier(column.name)} {column.type}{column.generated}{counted}{' NOT NULL' * column.not_null}"
 
     def partition_statements(self) -> list[str]:
-        """Statements for all partitions, and for a default partition of each RANGE or LIST table that has none."""
+        """Return statements that create the partitions.
+
+        A RANGE or LIST table without a default partition gets one.
+        """
         statements, partitions = [], self.shape.partitions
         for number, partition in enumerate(partitions[1:], 1):
             above = self.part_name(partition.above)
@@ -144,9 +147,9 @@ class LikeKind(KeyKind):
         return f"INSERT INTO {self.table} {listed}SELECT {', '.join(self.sample.values(number, share))} {condition}"
 
     def fill(self, first: int, count: int, rows: int, recent: bool) -> str:
-        """SQL to insert ``count`` of ``rows`` rows from ``first`` on, and to keep some keys for updates and reads.
+        """Return SQL that inserts ``count`` of ``rows`` rows, starting with row ``first``.
 
-        ``recent``: only keys of the newest rows are kept.
+        The statement also stores some keys for updates and reads. ``recent``: store only keys of the newest rows.
         """
         size = self.sample.rows
         rows_of = (
@@ -162,7 +165,7 @@ class LikeKind(KeyKind):
         )
 
     def script(self, mix: Mix, keys: int) -> str:
-        """The script of pgbench, with the number of stored keys."""
+        """Return the pgbench script of the load. ``keys`` is the number of stored keys."""
         size, shape = self.sample.rows, self.shape
         number = f"nextval('{self.numbers}')" if self.sample.numbered else ":u"
         source = f"FROM {SAMPLE} AS s, {SAMPLE} AS o WHERE s.{N} = :n AND o.{N} = :o"

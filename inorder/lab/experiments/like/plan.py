@@ -1,4 +1,4 @@
-"""The plan of the experiment on a table like the user's."""
+"""The plan of the experiment on a table like the user's table."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ PARTS = ("insert", "update", "read")
 
 
 def shares(text: str) -> tuple[int, int, int]:
-    """The shares of inserts, updates and reads, relative to each other; "" for inserts only.
+    """Parse the relative shares of inserts, updates and reads. An empty string stands for inserts only.
 
     >>> shares("insert=50, update=50"), shares("")
     ((50, 50, 0), (1, 0, 0))
@@ -35,7 +35,7 @@ def shares(text: str) -> tuple[int, int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class LikePlan(setting.Plan):
-    """``found``: facts about the table, read from its server."""
+    """The plan of the experiment. ``found``: facts about the table, read from its server."""
 
     table: str = setting.words("Name of the table, quoted as in SQL.", setting.TABLE)
     source: str = setting.server(

@@ -1,4 +1,4 @@
-"""Report the savings of ordered keys: the kinds of key, the WAL of each part of the table, and the advice."""
+"""The report on the savings of ordered keys: the kinds of key, the WAL of each part of the table, and the advice."""
 
 import re
 import statistics
@@ -38,7 +38,10 @@ def key_index(kind: str) -> str:
 
 
 def cost_of(run: Run, plan: LikePlan, key_bytes: float) -> IndexCost | None:
-    """The cost of the key's index, summed over partitions; an update that is not HOT adds an entry."""
+    """Return the cost of the index on the key, summed over partitions.
+
+    An update that is not HOT adds an index entry.
+    """
     by_partition = [run.series.get(name, []) for name in BY_PARTITION]
     if run.kind not in USUAL_KINDS or not by_partition[0]:
         return None
@@ -108,7 +111,7 @@ def base_of(plan: LikePlan) -> str:
 
 def sections(result: Result, plan: LikePlan) -> list[Section]:
     measured = [kind for kind in plan.kinds if result.select(INSERT, kind)]
-    kinds = sorted(measured, key=lambda kind: kind.startswith(RANDOM))  # ordered kinds first
+    kinds = sorted(measured, key=lambda kind: kind.startswith(RANDOM))  # ordered kinds of key first
     if not kinds:
         return []
     return [main_section(result, plan, kinds), *wal_sections(result, kinds), *model_sections(result, plan, kinds)]
@@ -169,8 +172,8 @@ def conditions(plan: LikePlan) -> str:
     return " and ".join(words) if len(words) < 3 else f"{words[0]}, {' and '.join(words[1:])}"
 
 
-# Counters of pg_waldump for each part of a table: name, second line of the header, description, format, and the number
-# of transactions to which a figure refers.
+# The pg_waldump counters for each part of a table: name, second line of the header, description, format, and the number
+# of transactions that a figure covers.
 COUNTED = (
     ("bytes", "", "Bytes of WAL per transaction (pg_waldump).", number(0, "B"), 1),
     ("images", "\nFPI", "Full-page images per transaction.", number(4), 1),

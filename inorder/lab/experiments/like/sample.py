@@ -1,8 +1,8 @@
-"""Generate rows like the rows of a table, from a sample.
+"""Rows like those of an existing table, generated from a sample of its rows.
 
-A new row has the values of a sampled row, to keep widths, nulls and correlations. Columns that rise with the order of
-rows (times, numbers) also rise in the new table. If the sample has fewer distinct values of an indexed column than the
-table, values that occur once in the sample are varied.
+A new row has the values of a sampled row, which preserves widths, nulls and correlations. Columns whose values rise
+with the order of rows, such as times and numbers, also rise in the new table. If the sample has fewer distinct values
+in an indexed column than the table, values that occur once in the sample are varied.
 """
 
 import re
@@ -18,13 +18,13 @@ from inorder.lab.experiments.like.shape import Draw, Shape, ShapeColumn
 from inorder.lab.plan.keys import SCHEMA
 
 SAMPLE = f"{SCHEMA}.sample"
-N = "inorder_n"  # numbers the rows of the sample, in the order of the table
+N = "inorder_n"  # the number of a row in the sample, in the order of the table
 RAW = f"{SCHEMA}.sample_as_read"
 ODD = 2654435761  # a prime that scatters numbers
-RISING = 0.9  # smallest correlation with the physical order for a column to count as rising
-NEWEST = 0.01  # share of the newest rows of the sample; new rows take the values of rising columns from these rows
-FRACTION = 0.1  # if distinct values exceed this share of the rows, their number grows with the table (as in ANALYZE)
-FIRST_NUMBER = 2**30  # first number of the rows of a load; rows of the fill have lower numbers
+RISING = 0.9  # a column counts as rising if its correlation with the physical order is at least this
+NEWEST = 0.01  # fraction of sampled rows that are the newest, from which the load takes values of rising columns
+FRACTION = 0.1  # as in ANALYZE, more distinct values than this fraction of the rows grow in number with the table
+FIRST_NUMBER = 2**30  # number of the first row that the load inserts; filled rows have lower numbers
 
 WHOLE = ("smallint", "integer", "bigint", "numeric")
 TEXT = ("text", "character varying", "character")
@@ -33,7 +33,9 @@ TIMES = ("timestamp with time zone", "timestamp without time zone")
 
 
 def base_type(column: ShapeColumn) -> tuple[str, int]:
-    """The type without its modifier, and the most characters, or digits before the decimal point; 0 for no limit.
+    """Return the type without its modifier, and its limit, or 0 if there is none.
+
+    The limit is the maximum number of characters, or of digits before the decimal point.
 
     >>> [base_type(ShapeColumn("a", name)) for name in ("character varying(20)", "timestamp(3) without time zone")]
     [('character varying', 20), ('timestamp without time zone', 3)]
@@ -47,7 +49,7 @@ def base_type(column: ShapeColumn) -> tuple[str, int]:
 
 
 def can_be_unique(column: ShapeColumn) -> bool:
-    """True if the type has enough values for a different value in each row.
+    """Return True if the type has enough values for a different value in each row.
 
     >>> [can_be_unique(ShapeColumn("a", name)) for name in ("text", "character varying(4)", "uuid", "inet", "smallint")]
     [True, False, True, False, False]
@@ -57,7 +59,7 @@ def can_be_unique(column: ShapeColumn) -> bool:
 
 
 def scrambled(number: str) -> str:
-    """SQL for a permutation of the numbers below 2^31, in no apparent order."""
+    """Return SQL for a pseudorandom permutation of the numbers below 2^31."""
     return f"(({number})::bigint * {ODD} & 2147483647)"
 
 
@@ -67,7 +69,7 @@ class Spread:
 
     ``rises``: the values rise with the order of rows. ``low`` and ``high``: the range of the values. ``each``: the
     number of distinct values that a value represents if it occurs once in the sample. ``behind``: seconds from the
-    greatest time to the present, None if new rows reuse sampled values. ``unique``: each row has a different value.
+    latest time to the present, or None if new rows reuse sampled values. ``unique``: each row has a different value.
     """
 
     rises: bool = False
@@ -86,7 +88,7 @@ class Spread:
 class Sample:
     """The sample on the measured server, and facts about its columns.
 
-    ``plain``: unique indexes to be created without UNIQUE.
+    ``plain``: the unique indexes that are created without UNIQUE.
     """
 
     shape: Shape
@@ -105,10 +107,10 @@ class Sample:
         return max(0, min(self.rows - 1, int(self.rows * (1 - NEWEST))))
 
     def values(self, number: str, share: str = "") -> list[str]:
-        """SQL for the values of the new row ``number``.
+        """Return SQL for the values of the new row ``number``.
 
-        The values of rising columns come from the row o of the sample, all other values from the row s. While filling,
-        ``share`` is the position of the new row between the row o and the next row.
+        Values of rising columns come from row o of the sample, and all other values from row s. While the table is
+        filled, ``share`` is the position of the new row between row o and the next row.
         """
         return [self.value(column, number, share) for column in self.shape.sampled]
 
@@ -129,16 +131,16 @@ class Sample:
 
 
 def beside(shape: Shape, column: ShapeColumn) -> str:
-    """The name of an additional column of the sample.
+    """Return the name of an additional column of the sample.
 
-    For a rising column, the additional column has the next value. For other columns, the additional column numbers the
-    values that occur once in the raw sample, and is null for other values.
+    For a rising column, the additional column contains the next value. For any other column, it numbers the values that
+    occur once in the raw sample, and is null for other values.
     """
     return f"{N}_{shape.columns.index(column)}"
 
 
 def varied(column: ShapeColumn, spread: Spread, name: str, number: str) -> str:
-    """SQL for a value that depends on ``number``, or for the sampled value if the type has too few values."""
+    """Return SQL for a value that depends on ``number``, or for the sampled value if the type has too few values."""
     (kind, limit), scattered = base_type(column), scrambled(number)
     share, span = f"({scattered} / 2147483648.0)", spread.high - spread.low
     if kind in TEXT:
@@ -157,7 +159,7 @@ def varied(column: ShapeColumn, spread: Spread, name: str, number: str) -> str:
 
 
 def risen(column: ShapeColumn, spread: Spread, after: str, number: str, share: str) -> str:
-    """SQL for a value between the value of the column and the next value (``after``).
+    """Return SQL for a value between the value of the column and the next value, ``after``.
 
     In rows that the load inserts, times follow the clock.
     """
@@ -173,7 +175,7 @@ def risen(column: ShapeColumn, spread: Spread, after: str, number: str, share: s
 
 
 def moment(kind: str, seconds: str) -> str:
-    """SQL for a time in seconds since 1970: pgbench would read the colons in a time literal as variables."""
+    """Return SQL for a time given in seconds since 1970. pgbench would read colons in a time literal as variables."""
     text = f"to_timestamp({seconds})"
     return text if kind == TIMES[0] else f"({text} AT TIME ZONE 'UTC')" + ("::date" if kind == "date" else "")
 
@@ -201,7 +203,7 @@ def take_sample(
 
 
 class RawSample:
-    """A sample as it was read, from which the final sample is made. The sampled table has ``total`` rows."""
+    """A sample as it was read, from which the final sample is created. The sampled table has ``total`` rows."""
 
     def __init__(self, session: Connection, shape: Shape, total: float, rows: int) -> None:
         self.session, self.shape, self.total, self.rows = session, shape, total, rows
@@ -271,10 +273,10 @@ class RawSample:
 
 
 def each_stands_for(distinct: float, single: float, sampled: float, total: float, share: float) -> tuple[int, bool]:
-    """The number of distinct values that a single value represents, and True if this number grows with the table.
+    """Return how many distinct values a single value stands for, and True if their number grows with the table.
 
-    A single value occurs once in the sample. The sample has ``sampled`` values, and the table ``total`` values. The
-    estimator is the same as in ANALYZE (Haas and Stokes). ``share`` is the number of rows of the new table relative to
+    A single value occurs once in the sample. The sample has ``sampled`` values, and the table has ``total`` values. The
+    estimator is the one used by ANALYZE (Haas and Stokes). ``share`` is the number of rows in the new table relative to
     the sampled table.
 
     >>> each_stands_for(1000, 1000, 1000, 50_000, 1.0), each_stands_for(1000, 1000, 1000, 50_000, 0.1)
@@ -291,7 +293,10 @@ def each_stands_for(distinct: float, single: float, sampled: float, total: float
 
 
 def unique_columns(shape: Shape) -> tuple[set[str], frozenset[str]]:
-    """Columns with a distinct value in each row, for unique indexes; and unique indexes to create without UNIQUE."""
+    """Return the columns that get a different value in each row, for the sake of unique indexes.
+
+    Also return the unique indexes that must be created without UNIQUE.
+    """
     chosen: set[str] = set()
     plain = set()
     for index in shape.indexes:

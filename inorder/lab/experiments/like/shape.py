@@ -1,6 +1,6 @@
-"""Read the structure of a table from its server: columns, indexes, checks, partitions.
+"""The structure of a table, read from its server: columns, indexes, checks, partitions.
 
-Everything is read in one READ ONLY transaction at REPEATABLE READ, with no lock above ACCESS SHARE.
+Everything is read in one READ ONLY transaction at REPEATABLE READ, with no lock stronger than ACCESS SHARE.
 """
 
 import re
@@ -29,12 +29,12 @@ SET LOCAL intervalstyle = postgres; SET LOCAL extra_float_digits = 1; SET LOCAL 
 SET LOCAL lock_timeout = '10s'"""
 NO_VIEWS = """SELECT set_config(name, 'view, foreign-table', true)
 FROM pg_settings WHERE name = 'restrict_nonsystem_relation_kind'"""
-BLOCKS = 5000  # number of blocks to read from a large table: 40 MB
+BLOCKS = 5000  # number of blocks to read from a large table (40 MB)
 
 
 @dataclass(frozen=True)
 class ShapeColumn:
-    """A column. ``counts``: the default is an identity or a sequence. ``clock``: the default is the current time."""
+    """A column. ``counts``: it is an identity or serial column. ``clock``: its default is the current time."""
 
     name: str
     type: str
@@ -46,7 +46,7 @@ class ShapeColumn:
 
 @dataclass(frozen=True)
 class ShapeIndex:
-    """An index: its definition after USING, its key columns without expressions, and all columns that it mentions."""
+    """An index: its definition after USING, its key columns except expressions, and all columns that it mentions."""
 
     name: str
     definition: str
@@ -63,7 +63,7 @@ class Check:
 
 @dataclass(frozen=True)
 class ShapePartition:
-    """A partition: the number of the parent or -1, the bounds, the partition key, and the columns in this key."""
+    """A partition: the number of its parent or -1, its bounds, its partition key, and the columns of that key."""
 
     above: int
     bounds: str
@@ -73,9 +73,9 @@ class ShapePartition:
 
 @dataclass(frozen=True)
 class Shape:
-    """The structure of a table. The first index is the index of the key.
+    """The structure of a table. The first index is the index on the key.
 
-    ``partitions`` also contains the table itself.
+    ``partitions`` includes the table itself.
     """
 
     key: str
@@ -102,7 +102,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """Facts about a table: structure; approximate rows; bytes of a row, with and without indexes; counted changes."""
+    """Facts about a table: structure, approximate rows, bytes per row with and without indexes, and counted changes."""
 
     shape: Shape
     rows: float
@@ -151,7 +151,7 @@ def read_table(connection: UserConnection, name: str, key: str, without: Sequenc
     shown = one_line(str(qualified))
     if not may_read:
         raise InputError(f"the role {quoted(connection.info.user)} has no SELECT privilege on {shown}")
-    if secured:  # policies call functions of the owner, which would run as the reader
+    if secured:  # policies can call functions of the owner, which would run with the reader's privileges
         raise InputError(
             f"row security hides rows of {shown} from {quoted(connection.info.user)}; "
             "HINT: Read the table as its owner."
@@ -169,7 +169,7 @@ def read_table(connection: UserConnection, name: str, key: str, without: Sequenc
 
 @dataclass(frozen=True)
 class Draw:
-    """A draw of rows from a table: from all blocks, or from BLOCKS random blocks."""
+    """A sample of rows from all blocks of a table, or from BLOCKS random blocks."""
 
     oid: int
     table: str
@@ -188,7 +188,7 @@ class Draw:
         return int(one_row(connection, f"SELECT count(*) {self.clause}")[0])
 
     def require_own(self, connection: UserConnection) -> None:
-        """Raise an error if other roles could make the reader run their code, or redirect the name."""
+        """Lock the table. Raise InputError if it was renamed, or if other roles could make readers run their code."""
         if owners := [str(name) for (name,) in rows(connection, "like_owners", self.oid)]:
             raise InputError(f"{one_line(self.table)}, its schema or one of its partitions belongs to "
                              f"{listed(owners)}, who could make readers run code; "
@@ -247,7 +247,7 @@ def read_shape(
 
 
 def key_of(primary: tuple[str, ...], dividing: set[str]) -> str:
-    """The column of a primary key that is not in the partition key. Raise an error unless there is one such column."""
+    """Return the only column of the primary key that is not in the partition key, else raise InputError."""
     candidates = primary if len(primary) == 1 else [name for name in primary if name not in dividing]
     if len(candidates) != 1:
         has = f"the primary key of the table is ({listed(primary)})" if primary else "the table has no primary key"

@@ -1,8 +1,8 @@
 """Rows that polling readers lose while transactions of mixed lengths write.
 
 Several readers follow a table at the same time, and keep their positions in different ways. A row is lost if the
-position of a reader passes the row before the row is committed. ``compare`` judges a reader by the committed and the
-returned rows.
+position of a reader passes the row before the row is committed. ``compare`` judges a reader by the rows that were
+committed and the rows that it returned.
 """
 
 import threading
@@ -31,11 +31,11 @@ from inorder.text import plural, quoted
 
 MILLISECONDS = 1000.0
 POLL_PAUSE = 0.01
-QUIET = 0.5  # seconds without a new row after which a reader is assumed to be finished
-CLOCK_ERROR = 0.005  # seconds; a larger error would hide the usual wait of 5 to 10 ms
+QUIET = 0.5  # a reader is assumed to be finished after this number of seconds without a new row
+CLOCK_ERROR = 0.005  # in seconds; a larger error would hide the usual wait of 5 to 10 ms
 
-# The server has the default settings, with which commits wait for the disk, and records commit times. The planner is
-# made to use indexes, because the table is never analyzed.
+# The server uses the default settings, so that commits wait for the disk, and also records commit timestamps. The
+# planner is forced to use indexes, because the table is never analyzed.
 SETTINGS = {"track_commit_timestamp": "on"}
 BY_INDEX = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 
@@ -48,7 +48,7 @@ TWO_CLOCKS = (
 
 @dataclass
 class Reading:
-    """The rows of a reader: for each poll that returned rows, the time in seconds since 1970 and the ids.
+    """The rows that a reader returned: for each poll with rows, the time in seconds since 1970 and the ids.
 
     ``held``: committed rows that the reader had not yet returned at the end, but would return later.
     """
@@ -60,10 +60,10 @@ class Reading:
 
 
 def compare(committed: Mapping[int, float], reading: Reading, waits: bool = True) -> Metrics:
-    """Count the rows that a reader lost or returned twice, and measure the waits of rows after their commit.
+    """Count the rows that a reader lost or returned twice, and measure how long rows waited after their commit.
 
-    ``committed`` has the commit time of every row; the wait of a row ends with its first delivery. ``waits``: False if
-    the clocks of the commit and of the delivery cannot be compared.
+    ``committed`` maps every row to its commit time. The wait of a row ends when it is first delivered. ``waits`` is
+    False if commit and delivery were timed with clocks that cannot be compared.
     """
     times = Counter(row for _, rows in reading.deliveries for row in rows)
     if not times.keys() <= committed.keys():
@@ -99,7 +99,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
 
     @classmethod
     def adapt(cls, plan: ReaderPlan, can: Capabilities) -> Adapted[ReaderPlan]:
-        """Refuse a server that does not track commit times, or has too few sessions for the writers and readers."""
+        """Refuse a server that does not track commit timestamps, or that has too few sessions."""
         if not can.tracks_commits:
             raise InputError(
                 "track_commit_timestamp is off on that server: the commit times of rows are unknown; changing this "
@@ -114,7 +114,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         readers = all_readers()
         self.readers = {name: readers[name] for name in self.plan.readers}
         self.rows_before = 0
-        self.held: dict[str, set[int]] = {name: set() for name in self.readers}  # rows held in earlier rounds
+        self.held: dict[str, set[int]] = {name: set() for name in self.readers}  # rows held back in earlier rounds
         with self.connection() as connection:
             self.target.create_schema(connection)
             execute(connection, *setup(self.plan.readers))
@@ -128,10 +128,9 @@ class ReaderExperiment(Experiment[ReaderPlan]):
         return [Stage(every_round([Turn(places, self.measure, weight=self.plan.seconds)]), self.plan.rounds)]
 
     def measure(self, seed: int) -> Iterator[Measured]:
-        """Read while pgbench writes, then until no new rows come.
+        """Read while pgbench writes, and continue until no new rows arrive.
 
-        If the writers are interrupted, the figures of the shorter load are yielded before the interrupt is raised
-        again.
+        If the writers are interrupted, yield the figures of the shorter load, then raise the interrupt again.
         """
         interrupt: BaseException | None = None
         writing, clocks = threading.Event(), self.target.clock()
@@ -155,7 +154,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
             raise interrupt
 
     def write(self, seed: int) -> None:
-        """Run the load, and report progress each second; return after all transactions have ended."""
+        """Run the load, and report progress each second. Return after all transactions have ended."""
         remaining = self.plan.seconds
 
         def second(tps: float) -> None:
@@ -175,7 +174,7 @@ class ReaderExperiment(Experiment[ReaderPlan]):
             self.target.pgbench(script, load, seed, second)
 
     def judged(self, readings: Mapping[str, Reading], clocks: Apart, seconds: float) -> dict[str, Metrics]:
-        """The metrics of each reader, without waits if the difference of the clocks is not known exactly enough."""
+        """Return the metrics of each reader. Leave out waits if the clock difference is not known accurately."""
         committed = {row: moment - clocks.seconds for row, moment in self.committed().items()}
         more = {"seconds": seconds} | ({"clock_error_ms": MILLISECONDS * clocks.error} if clocks.error else {})
         for name, reading in readings.items():
@@ -259,7 +258,7 @@ def caption(runs: Sequence[Run]) -> str:
 
 
 def round_section(runs: Sequence[Run], plan: ReaderPlan) -> Section:
-    load_seconds = min(runs[0].metrics["seconds"], float(plan.seconds))  # an interrupt makes the load shorter
+    load_seconds = min(runs[0].metrics["seconds"], float(plan.seconds))  # an interrupt shortens the load
     of_rounds = f", round {runs[0].round} of {plan.rounds}" if plan.rounds > 1 else ""
     title = f"Losing rows: {plan.writers} writers, {load_seconds:.0f} s{of_rounds}"
     return table(f"round_{runs[0].round}", title, FIGURES, runs, caption(runs))
@@ -279,7 +278,7 @@ STEPS = (
     Step("The feed, which loses no row", "SELECT feed_create('reader', 'events');", "docs/feed.md"),
 )  # fmt: skip
 WAIT, LOSSLESS = "longest_wait_ms", ("horizon", "feed")
-SHOWN = ("id", "created", "feed")  # the two usual ways of polling, and a feed, which loses no rows
+SHOWN = ("id", "created", "feed")  # the two usual ways to poll, and a feed, which loses no rows
 
 
 def longest_waits(runs: Mapping[str, Sequence[Run]]) -> str:

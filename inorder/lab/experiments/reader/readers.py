@@ -1,6 +1,6 @@
 """The readers that the experiment compares. Each reader polls for new rows, and remembers its position.
 
-No reader waits for a transaction. All readers read the same table by an index.
+No reader waits for a transaction. All readers use an index on the same table.
 """
 
 from abc import ABC, abstractmethod
@@ -11,7 +11,7 @@ from inorder.connection.database import Connection, ServerRow
 from inorder.lab.plan import setting
 from inorder.lab.plan.keys import SCHEMA
 
-# The label of each reader, which says how the reader keeps its position.
+# The label of each reader, which tells how it keeps its position.
 READERS = {
     "id": "where id > last",
     "created": "where created > last",
@@ -51,12 +51,12 @@ class Reader(ABC):
         """Return the ids of the rows that are new to the reader, and advance its position."""
 
     def held(self, connection: Connection) -> set[int]:
-        """The ids of committed rows that the reader will return later."""
+        """Return the ids of committed rows that the reader will return later."""
         return set()
 
 
 class Greatest(Reader):
-    """A reader of the usual kind, which loses rows: the position is the greatest value of a column."""
+    """A common kind of reader, which loses rows. Its position is the greatest value of a column among returned rows."""
 
     def __init__(self, column: str, start: object) -> None:
         self.query = f"SELECT id, {column} FROM {TABLE} WHERE {column} > %s ORDER BY {column}".encode()
@@ -72,7 +72,7 @@ class Greatest(Reader):
 class Horizon(Reader):
     """A reader whose position is a transaction ID below which all transactions on the server have ended."""
 
-    # The order matters: all transactions below the horizon have ended before the rows are read.
+    # The horizon must be read before the rows, so that all transactions below it have ended.
     HORIZON = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
     ROWS = (
         f"SELECT id FROM {TABLE} "
@@ -90,12 +90,12 @@ class Horizon(Reader):
         return ids(rows)
 
     def held(self, connection: Connection) -> set[int]:
-        """The rows above the horizon. Such rows wait for an older transaction that is open anywhere on the server."""
+        """Return the rows above the horizon. They wait for an older transaction that is open anywhere on the server."""
         return set(ids(connection.execute(self.LATER.encode(), (self.read_below,)).fetchall()))
 
 
 class Feed(Reader):
-    """A reader whose position is the set of transactions that were read, stored in the database.
+    """A reader whose position is the set of transactions that it has read, stored in the database.
 
     The position advances when the poll commits.
     """
@@ -105,7 +105,7 @@ class Feed(Reader):
     def poll(self, connection: Connection) -> list[int]:
         """Return the rows of transactions that have ended since the last poll.
 
-        A real reader would work on the rows in the transaction of the poll.
+        A real reader would process the rows in the same transaction.
         """
         with connection.transaction():
             return ids(connection.execute(self.ROWS.encode()).fetchall())

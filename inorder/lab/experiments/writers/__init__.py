@@ -35,8 +35,8 @@ from inorder.lab.tables.log_tables import BATCH_ROWS
 from inorder.lab.targets.server_settings import fill_memory, measuring_settings
 from inorder.lab.targets.target import release_tables
 
-# Bytes on disk for each second of a measurement, in which the fastest form writes 1.2 million rows: table, index, sort,
-# and the WAL of this and the previous measurement.
+# Disk space for each second of a measurement: table, index, sort, and the WAL of this and the previous measurement. The
+# fastest form writes 1.2 million rows per second.
 BYTES_PER_SECOND = 5 * 2**28
 
 
@@ -65,7 +65,7 @@ class WritersExperiment(Experiment[WritersPlan]):
         return super().completed(plan, own)
 
     def prepare(self) -> None:
-        """Start the server with plenty of memory: the experiment only measures how long writers wait for each other."""
+        """Start the server with plenty of memory. The experiment measures only how long writers wait for each other."""
         self.target.serve(measuring_settings(fill_memory(), direct_io=False))
         with self.connection() as connection:
             self.target.create_schema(connection)
@@ -125,12 +125,12 @@ class WritersExperiment(Experiment[WritersPlan]):
         return speed | {"written": written, "misplaced": misplaced} | counted
 
 
-# The writers: one session, the sessions of the plan, or one session that writes into several tables.
+# The steps: one session writes, the sessions of the plan write, or one session writes into several tables.
 ALONE = "alone"
 TOGETHER = "together"
 TABLES_STEP = "tables"
 
-STATEMENT_ROWS = (1, BATCH_ROWS)  # rows of one statement
+STATEMENT_ROWS = (1, BATCH_ROWS)  # rows per statement
 
 STATEMENT_WORDS = {
     "lock": "The statement that takes the lock", "discard": "DISCARD SEQUENCES", "insert": "The INSERT",

@@ -1,7 +1,7 @@
-"""Forms of writing a log. A form creates tables, and has the script of a writer and the names of the written tables.
+"""Forms of writing a log. A form creates tables, and provides a writer's script and the names of the written tables.
 
-In forms with a table or partition for each writer, the number of the writer is pgbench's :client_id, from 0. A session
-that writes into several tables draws the number of the writer for each transaction.
+In forms with a table or partition for each writer, the number of the writer is pgbench's :client_id, starting with 0. A
+session that writes into several tables draws the number of a writer for each transaction.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,10 +14,10 @@ from inorder.lab.tables.log_tables import BY_UUID, COLUMNS, SERIAL, create, inse
 TABLE = f"{SCHEMA}.log"
 CACHE = f"ALTER SEQUENCE {TABLE}_id_seq CACHE 1000"
 
-# The columns of the log table, and the writer's number.
+# The columns of the log table, including the number of the writer.
 NUMBERED = f"id bigserial, writer int NOT NULL, {COLUMNS}"
 
-# A number that other programs are unlikely to use: all programs in a database share its advisory locks.
+# A number that other programs are unlikely to use, because all programs in a database share its advisory locks.
 LOCK_NUMBER = int.from_bytes(b"inorder ", "big")
 LOCKED = f"SELECT pg_advisory_lock({LOCK_NUMBER})"
 DISCARDED = "DISCARD SEQUENCES"
@@ -34,16 +34,16 @@ LOCK_CACHED = "lock_cached"
 LOCK_KEPT = "lock_kept"
 XACT = "xact"
 
-# The statements of a transaction, by form. In every other form, a transaction is a single INSERT.
+# The statements of a transaction in each of these forms. In all other forms, a transaction is a single INSERT.
 STATEMENTS = {
     LOCK: ("lock", "discard", "insert", "unlock"),
     LOCK_CACHED: ("lock", "discard", "insert", "unlock"),
     LOCK_KEPT: ("lock", "insert", "unlock"),
 }
-# Forms in which the writers of a table take turns, so that readers can poll by id without losing rows.
+# In these forms, the writers of a table take turns, so that readers can poll by id without losing rows.
 TABLE_FORMS = (OWN_TABLE, PARTITION_APPLICATION, PARTITION_NATIVE, PARTITION_TRIGGER)  # a table for each writer
 SERIAL_FORMS = (*TABLE_FORMS, LOCK, LOCK_CACHED)
-ALONE_FORMS = (BASELINE, CACHED)  # forms for one writer; the other forms are for several writers
+ALONE_FORMS = (BASELINE, CACHED)  # forms that are also measured with a single writer
 
 
 def own(writer: int) -> str:
@@ -57,13 +57,14 @@ def own_tables(writers: int) -> list[str]:
 def numbered_insert(table: str, rows: int, writer: int | str) -> str:
     if rows == 1:
         return f"INSERT INTO {table} (writer, c1) VALUES ({writer}, 1)"
-    # The number of the writer is a parameter once, not in each row: a statement of pgbench has at most 256 parameters.
+    # The number of the writer is a parameter only once, and not in each row, because a pgbench statement may have at
+    # most 256 parameters.
     cast = "::int" if isinstance(writer, str) else ""
     return f"INSERT INTO {table} (writer, c1) SELECT {writer}{cast}, c1 FROM ({values(rows)}) AS rows (c1)"
 
 
 def by_writer(statements: Sequence[str], first: int = 0) -> list[str]:
-    """A script with a statement for each writer, because pgbench cannot put variables into table names.
+    """Return a script with a statement for each writer, because pgbench cannot put variables into table names.
 
     The statement is selected by bisection: with 512 statements, pgbench makes nine comparisons.
     """
@@ -75,13 +76,13 @@ def by_writer(statements: Sequence[str], first: int = 0) -> list[str]:
 
 
 def any_writer(tables: int) -> str:
-    """A line of a pgbench script that picks one of several writers at random."""
+    """Return a line of a pgbench script that picks one of several writers at random."""
     return f"\\set client_id random(0, {tables - 1})"
 
 
 @dataclass(frozen=True)
 class WriterForm:
-    """A form of writing. Each function takes the number of writers, and ``script`` also the rows per statement."""
+    """A form of writing. Each function takes the number of writers. ``script`` also takes the rows per statement."""
 
     label: str
     setup: Callable[[int], list[str]]
@@ -92,9 +93,9 @@ class WriterForm:
 def one_table(
     label: str, *after: str, before: Sequence[str] = (), behind: Sequence[str] = (), key: str = SERIAL
 ) -> WriterForm:
-    """A form with one table.
+    """Return a form with one table.
 
-    ``after`` runs after CREATE TABLE; ``before`` and ``behind`` run before and after INSERT.
+    ``after`` runs after CREATE TABLE. ``before`` and ``behind`` run before and after INSERT.
     """
     return WriterForm(
         label,
@@ -105,7 +106,10 @@ def one_table(
 
 
 def partitioned(writers: int) -> list[str]:
-    """A table with a partition for each writer; each partition has its own primary key, like a separate table."""
+    """Return SQL for a table with a partition for each writer.
+
+    Each partition has its own primary key, like a separate table.
+    """
     statements = [f"CREATE TABLE {TABLE} ({NUMBERED}) PARTITION BY LIST (writer)"]
     for writer in range(writers):
         statements.append(
@@ -115,7 +119,7 @@ def partitioned(writers: int) -> list[str]:
 
 
 def inherited(writers: int) -> list[str]:
-    """A table that stays empty, with a child for each writer, to which a trigger redirects the rows."""
+    """Return SQL for a table that stays empty, and a child for each writer, to which a trigger redirects the rows."""
     cases = "\n".join(
         f"        WHEN {writer} THEN INSERT INTO {own(writer)} VALUES (NEW.*);" for writer in range(writers)
     )
