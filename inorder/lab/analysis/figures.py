@@ -113,9 +113,9 @@ def last(metric: Metric, step: str = "") -> Reading:
 
 
 def to(base: str, metric: Metric, step: str = "", base_step: str = "", itself: int | None = None) -> Reading:
-    """Return a reading of the ratio to another kind or step in the same round.
+    """Return a function that computes the ratio to another kind or step in the same round.
 
-    If ``itself`` is given, the cell of the base shows this number.
+    If ``itself`` is given, the function returns this number for the base.
     """
 
     def read(row: Row) -> Estimate | float | None:

@@ -1,4 +1,4 @@
-"""Yao's fringe analysis, applied to leaf pages of a btree, which fill and split under random keys.
+"""Yao's fringe analysis of how the leaf pages of a btree fill and split under random keys.
 
 After N random keys, the next key falls into each of the N gaps with the same probability. A page with k entries
 therefore receives the next key with probability k/N. The expected numbers of pages with k entries follow a linear
@@ -59,7 +59,7 @@ def change(pages: Pages, capacity: int) -> Pages:
 def leaf_pages(start: int, rows: int, sizes: Sequence[int]) -> tuple[float, ...]:
     """Return the expected number of leaf pages at each size of the table in ``sizes``.
 
-    At first, the table has ``rows`` rows, with ``start`` entries in each leaf page.
+    Initially, the table has ``rows`` rows, with ``start`` entries in each leaf page.
     """
     capacity = leaf_capacity(RANDOM)
     pages = np.zeros(capacity + 1)

@@ -11,8 +11,8 @@ import numpy as np
 from inorder.lab.analysis.stats import LEAST_ROUNDS
 from inorder.lab.results.result import OWN_SERVER, Result, Run, checkpoint_wal
 
-# Metrics that measure time. The first one that a run has is searched for outliers. Counters are exact: a counter that
-# differs between rounds is not a measurement error.
+# Metrics that measure time. The first of these metrics that a run has is checked for outliers. Counters are exact: a
+# counter that differs between rounds is not a measurement error.
 TIMED = ("tps", "cpu_seconds", "seconds")
 
 # The minimum standard deviation. If it could be 0, any value other than three equal measurements would be an outlier.

@@ -28,7 +28,7 @@ LEAST_ROUNDS = 6
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median over rounds, with an interval from ``low`` to ``high`` that covers the true median with at least 95 %.
+    """A median over rounds. ``low`` and ``high`` enclose the true median with a probability of at least 95 %.
 
     With fewer than LEAST_ROUNDS rounds, ``low`` and ``high`` are the smallest and the largest value. With one round,
     both are None.
@@ -141,7 +141,7 @@ def lower_ends(logs: Sequence[float], rounds: int) -> np.ndarray:
 
 
 def share_found(logs: Sequence[float], rounds: int, difference: float) -> float:
-    """Return the fraction of simulations that detect a true difference, for example 0.1 for 10 %.
+    """Return the fraction of simulations that detect a true difference of ``difference``, which is 0.1 for 10 %.
 
     >>> share_found([0.01, -0.01, 0.02], 6, 0.1), share_found([0.01], 5, 0.1)
     (1.0, 0.0)

@@ -1,4 +1,4 @@
-"""The actors of a schedule: writers and a reader. Each acts on words, whose statements may wait for other sessions."""
+"""The actors of a schedule: writers and a reader. An actor executes words, which may wait for other sessions."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -36,7 +36,7 @@ class World:
 
     clock: int = 0
     moment: int = 0
-    row: int = 1  # the initial row that was changed last
+    row: int = 1  # the number of the initial row that was changed last
     history: History = field(default_factory=History)
 
     def tick(self) -> int:
@@ -77,7 +77,7 @@ class Actor(ABC):
 
     @abstractmethod
     def start(self, word: str) -> bool:
-        """Begin to act on a word, and send its statement. Return False if the word needs no statement."""
+        """Send the statement of a word. Return False if the word needs no statement."""
 
     @abstractmethod
     def end(self, word: str) -> str:
@@ -96,7 +96,7 @@ class Writer(Actor):
         self.behind, self.failed, self.begins = timedelta(), False, False
 
     def close(self) -> None:
-        """Close the session. Roll back a prepared transaction first, which would keep its locks."""
+        """Roll back a prepared transaction, which would keep its locks, and close the session."""
         if self.prepared:
             self.session.run(f"ROLLBACK PREPARED '{GID.format(self.name)}'")
         super().close()

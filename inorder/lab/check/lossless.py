@@ -22,7 +22,7 @@ class Lossless:
         self, reader: str | Called, *, start: Mapping[str, str] | None = None, schedules: int | None = None,
         load: float = 1, seed: int = 1, fail_on: Sequence[str] = FATAL, **fields: Any,
     ) -> None:  # fmt: skip
-        """Fail if the check of a reader shows one of the faults in ``fail_on``.
+        """Fail if the reader shows one of the faults in ``fail_on``.
 
         The reader is a query, or a function that takes a connection string and a position.
 

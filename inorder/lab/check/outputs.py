@@ -1,4 +1,4 @@
-"""The result of a check as JUnit XML and SARIF for other tools, and as a record to be committed by a project."""
+"""The result of a check as JUnit XML and SARIF for other tools, and as a record that a project can commit."""
 
 import hashlib
 import json

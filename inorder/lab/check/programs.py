@@ -26,7 +26,7 @@ def command_of(text: str) -> list[str]:
     """Split a command into words. Raise InputError if it cannot be run."""
     try:
         words = shlex.split(text)
-    except ValueError as error:  # a quote is not closed
+    except ValueError as error:  # the command has an unclosed quote
         raise cannot_run(text, "it is not a shell command") from error
     if not words:
         raise cannot_run(text, "it is not a shell command")

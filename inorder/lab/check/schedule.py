@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 READER = "reader"
-STEP_SECONDS, WAIT_SECONDS, END_SECONDS = 1, 60, 3600  # on the simulated clock; the check does not wait this long
+STEP_SECONDS, WAIT_SECONDS, END_SECONDS = 1, 60, 3600  # on the schedule's clock; the check itself does not wait
 POLL, KILLED, STATEMENT = "poll", "killed poll", "statement"
 
 Transaction = tuple[str, ...]

@@ -123,7 +123,7 @@ class BulkExperiment(Experiment[BulkPlan]):
     def prepare(self) -> None:
         """Start the server, and create a folder for the file.
 
-        The server uses the page cache, because sizes of memory are not compared.
+        The server uses the page cache, because this experiment does not compare memory sizes.
         """
         self.target.serve(measuring_settings(self.plan.shared_buffers, direct_io=False) | OWN_SETTINGS)
         self.control = self.open_session()
@@ -176,7 +176,7 @@ class BulkExperiment(Experiment[BulkPlan]):
 
 
 def beforehand(key: KeyKind, step: str) -> list[str]:
-    """Return the statements that prepare a step, and that are not timed.
+    """Return the statements that prepare a step. They are not timed.
 
     The column is NOT NULL before the primary key is added.
     """

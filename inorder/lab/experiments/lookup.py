@@ -168,7 +168,7 @@ def statements(key: KeyKind) -> list[str]:
 
 
 def drawn(session: Connection, key: KeyKind, plan: LookupPlan) -> Drawn:
-    """Draw keys of rows from random blocks. The index pages of the first rows alone would fit into memory."""
+    """Draw keys from random blocks, because the index pages of the first rows alone would fit into memory."""
     (pages,), rng = one_row(session, f"SELECT pg_relation_size('{key.table}') / 8192"), random.Random(plan.seed)
     newest = max(0, int(pages * (1 - RECENT_SHARE)))
     lines = max(1, plan.rows // pages)

@@ -29,7 +29,7 @@ from inorder.units import MB
 # An index that grows by at most this factor has kept its size. Each turn inserts a tenth before it deletes as many
 # rows, and leaf pages are not completely full.
 KEPT = 1.3
-BATCHES = 10  # turns in which all rows are replaced
+BATCHES = 10  # number of turns that replace all rows
 BLOCKS = 64  # number of blocks of the sequence-prefixed keys that wrap around
 
 # A prefix wraps around after this multiple of the rows. The multiple is greater than 1, because a block must be empty

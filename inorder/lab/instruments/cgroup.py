@@ -186,7 +186,7 @@ def iops_limit(where: Parent, disks: Sequence[str], iops: int) -> ControlGroup:
 
 
 def iops_files(version: str, iops: int | None) -> list[tuple[str, str]]:
-    """Return pairs of a file and a limit to be written after the number of a disk. None removes the limit.
+    """Return pairs of a file and the limit to write into it, after the number of a disk. None removes the limit.
 
     >>> iops_files("v2", 9)
     [('io.max', 'riops=9 wiops=9')]

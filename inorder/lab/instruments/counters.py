@@ -67,7 +67,7 @@ def wait_for_sessions(connection: Connection, application: str) -> None:
 
 
 BLOCK_IO = ("read_bytes", "written_bytes", "evictions")
-BLOCK_IO_QUERIES = {18: "block_io", 16: "block_io_16"}  # the query for each major version since which its columns exist
+BLOCK_IO_QUERIES = {18: "block_io", 16: "block_io_16"}  # queries by the first major version that has their columns
 
 
 def read_block_io(connection: Connection) -> dict[str, float]:
@@ -136,7 +136,7 @@ class CheckpointMarks:
 # VACUUM of a table with one index. Its output contains page counts of the index.
 VERBOSE = "VACUUM (VERBOSE, INDEX_CLEANUP ON) {table}"
 PAGES = re.compile(r'index "[^"]*": pages: \d+ in total, (\d+) newly deleted, (\d+) currently deleted, (\d+) reusable')
-# Index pages that this VACUUM deleted, that are deleted and not yet reused, and that are free for reuse.
+# The number of index pages that this VACUUM deleted, that are currently deleted, and that can be reused.
 FREED = ("newly_deleted", "deleted", "reusable")
 
 

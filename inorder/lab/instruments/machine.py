@@ -54,7 +54,7 @@ def describe_machine(data: Path) -> dict[str, Any]:
 
 
 DISKSTATS = Path("/proc/diskstats")
-SECTOR = 512  # in bytes, on any device
+SECTOR = 512  # bytes, the same for every device
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class ServerProcess:
         self.accounting = PROC / str(self.process) / "schedstat"
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time so far, from the first field of schedstat, once the backend waits for its client.
+        """Wait until the backend waits for its client, and return its CPU time, the first field of schedstat.
 
         The kernel's total is complete only then, which may be some time after the backend has answered.
         """
@@ -65,7 +65,7 @@ def ended_cpu(server: int, connection: Connection) -> float:
         return children <= {int(row[0]) for row in connection.execute(query("lasting_processes"))}
 
     wait_until(have_ended, f"sessions of the server have not ended after {ENDING_SECONDS} s")
-    fields = stat_of(server)  # cutime and cstime, the CPU time of ended children, are the fields 16 and 17
+    fields = stat_of(server)  # cutime and cstime, the CPU time of ended children, are fields 16 and 17
     return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 

@@ -47,7 +47,7 @@ class KeyKind:
 
     @property
     def baseline(self) -> str:
-        """The kind with which this kind is compared: bigint with the same kind of index."""
+        """The baseline for ratios: bigint with the same kind of index."""
         return BASELINE + INDEX_KINDS[self.index_kind][0]
 
     @property

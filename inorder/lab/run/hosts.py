@@ -58,7 +58,10 @@ class Host(ABC):
         return can.plan, result
 
     def resume(self, kind: type[Experiment[P]], plan: P, result: Result) -> None:
-        """Prepare to resume an interrupted run, and add a note to its result. Raise InputError if it cannot resume."""
+        """Prepare to resume an interrupted run, and add a note to its result.
+
+        Raise InputError if the run cannot be resumed.
+        """
         self.require_same(kind, plan, result)
         if result.runs:
             commit = result.machine.get("commit") or "unknown"

@@ -1,7 +1,7 @@
 """A throw-away PostgreSQL server in a private folder, with a private socket and no TCP port.
 
 Nothing remains afterwards. The server ends when this process ends, even if this process is killed. This process removes
-the folder when it ends. If it is killed, a helper process that waits for this, or the next run, removes the folder.
+the folder when it ends. If it is killed, a helper process or the next run removes the folder.
 """
 
 import os
@@ -63,7 +63,10 @@ def open_umask() -> Iterator[None]:
 
 
 class Limit(Protocol):
-    """A limit on the memory (``memory_bytes``, or 0) or the disks of a server. ``take`` applies the limit."""
+    """A limit on the memory or the disks of a server. ``take`` applies the limit to the server.
+
+    ``memory_bytes``: the memory limit, or 0 for none.
+    """
 
     memory_bytes: int
 

@@ -1,4 +1,4 @@
-"""The folders of throw-away servers: create them, check access to them, and remove folders that earlier runs left."""
+"""The folders of throw-away servers: create them, check access to them, and remove those left by earlier runs."""
 
 import fcntl
 import os
@@ -33,7 +33,7 @@ LONGEST_FOLDER = 107 - len("/inorder-XXXXXXXX/run/.s.PGSQL.5432")
 def service_account() -> pwd.struct_passwd | None:
     """Return the account that runs a server, or None for the current account.
 
-    PostgreSQL refuses to run as root. For root, this is therefore the account postgres or nobody.
+    PostgreSQL refuses to run as root. If the current account is root, the server runs as postgres or nobody.
     """
     if os.geteuid() != 0:
         return None
@@ -46,7 +46,7 @@ def service_account() -> pwd.struct_passwd | None:
 
 
 def run_as(account: pwd.struct_passwd | None) -> tuple[list[str], dict[str, object]]:
-    """Return arguments to put before a command, and options of Popen, that run the command as another account.
+    """Return arguments that precede a command, and Popen options, to run the command as another account.
 
     setpriv changes the user where possible, because Popen would copy the page tables of this process to do so.
     """
@@ -235,7 +235,7 @@ def sweep_one(folder: Path) -> None:
 def is_own(path: Path, kind: Callable[[int], bool]) -> bool:
     """Return True if a path has this type and belongs to this user.
 
-    Do not follow a link, because anyone can create links in /tmp.
+    Links are not followed, because anyone can create links in /tmp.
     """
     status = path.lstat()
     return kind(status.st_mode) and status.st_uid == os.geteuid()

@@ -112,7 +112,7 @@ def loses(speed: Compared) -> bool:
 
 
 def cheapest(result: Result, ordered: Sequence[KindRow]) -> list[KindRow]:
-    """Return the kinds with about the least WAL, in ascending order of WAL.
+    """Return the kinds of key whose WAL is within TO_FIND of the least WAL, in ascending order.
 
     Leave out kinds that are significantly slower than the kind BASE, by more than TO_FIND.
     """
@@ -169,7 +169,7 @@ def ordered_verdict(result: Result, base: KindRow, ordered: Sequence[KindRow]) -
 
 
 def growth_verdict(result: Result, sizes: Sequence[int], kinds: Sequence[KindRow]) -> list[Verdict]:
-    """Return the verdict on the speed as the table grows. The first kind determines the answer.
+    """Return the verdict on whether inserts get slower as the table grows. The first kind determines the answer.
 
     Speeds are relative to bigint, to reduce noise.
     """

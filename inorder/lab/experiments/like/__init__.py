@@ -27,7 +27,7 @@ from inorder.text import quoted
 
 OTHER = "other"
 SAMPLE_SHARE = 8  # the sample uses at most 1/8 of the memory
-# Sampled rows are to be looked up by number, because a hash table of wide rows would not fit into work_mem.
+# Sampled rows should be looked up by number, because a hash table of wide rows would not fit into work_mem.
 FILL_SETTINGS = {"enable_hashjoin": "off", "enable_mergejoin": "off"}
 
 

@@ -22,8 +22,8 @@ N = "inorder_n"  # the number of a row in the sample, in the order of the table
 RAW = f"{SCHEMA}.sample_as_read"
 ODD = 2654435761  # a prime that scatters numbers
 RISING = 0.9  # a column counts as rising if its correlation with the physical order is at least this
-NEWEST = 0.01  # fraction of sampled rows that are the newest, from which the load takes values of rising columns
-FRACTION = 0.1  # as in ANALYZE, more distinct values than this fraction of the rows grow in number with the table
+NEWEST = 0.01  # the load takes values of rising columns from the newest rows, which are this fraction of the sample
+FRACTION = 0.1  # with more distinct values than this fraction of the rows, their number grows with the table
 FIRST_NUMBER = 2**30  # number of the first row that the load inserts; filled rows have lower numbers
 
 WHOLE = ("smallint", "integer", "bigint", "numeric")
@@ -293,7 +293,7 @@ def each_stands_for(distinct: float, single: float, sampled: float, total: float
 
 
 def unique_columns(shape: Shape) -> tuple[set[str], frozenset[str]]:
-    """Return the columns that get a different value in each row, for the sake of unique indexes.
+    """Return the columns that get a different value in each row, because of unique indexes.
 
     Also return the unique indexes that must be created without UNIQUE.
     """

@@ -247,7 +247,7 @@ def read_shape(
 
 
 def key_of(primary: tuple[str, ...], dividing: set[str]) -> str:
-    """Return the only column of the primary key that is not in the partition key, else raise InputError."""
+    """Return the primary key column that is not in the partition key. Raise InputError unless there is exactly one."""
     candidates = primary if len(primary) == 1 else [name for name in primary if name not in dividing]
     if len(candidates) != 1:
         has = f"the primary key of the table is ({listed(primary)})" if primary else "the table has no primary key"

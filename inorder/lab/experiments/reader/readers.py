@@ -11,7 +11,7 @@ from inorder.connection.database import Connection, ServerRow
 from inorder.lab.plan import setting
 from inorder.lab.plan.keys import SCHEMA
 
-# The label of each reader, which tells how it keeps its position.
+# The label of each reader tells how it keeps its position.
 READERS = {
     "id": "where id > last",
     "created": "where created > last",
@@ -48,7 +48,7 @@ def setup(readers: Iterable[str]) -> tuple[str, ...]:
 class Reader(ABC):
     @abstractmethod
     def poll(self, connection: Connection) -> list[int]:
-        """Return the ids of the rows that are new to the reader, and advance its position."""
+        """Return the ids of new rows, and advance the position of the reader."""
 
     def held(self, connection: Connection) -> set[int]:
         """Return the ids of committed rows that the reader will return later."""
