@@ -402,7 +402,7 @@ def test_advise_does_not_wait_for_locks_of_other_sessions(advised: Advised) -> N
         raise psycopg.Rollback
 
 
-# Names and strings that are special in SQL or HTML, and objects that share their names with objects of the server or of
+# Names and strings that are special in SQL or HTML, and objects with the same names as objects of the server or
 # inorder.
 ODD = 'it\'s %s {column} ""; DROP <b>`[x](y)|\x1b[2J\nHINT:'
 MALLORY = """

@@ -72,7 +72,7 @@ SELECT {x}.feed_disable('public.events'::regclass);
 
 @pytest.fixture(scope="module")
 def attacked(server: Installation) -> Iterator[Cluster]:
-    """Start a separate server, because roles are shared by all databases of a server."""
+    """Yield a separate server, because roles are shared by all databases of a server."""
     with Cluster(server) as running:
         running.start({"fsync": "off"})
         yield running

@@ -33,7 +33,7 @@ EVENTS = "CREATE TABLE {name} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), 
 
 @pytest.fixture(scope="module")
 def attacked(server: Installation) -> Iterator[Cluster]:
-    """Start a separate server, because roles are shared by all databases of a server."""
+    """Yield a separate server, because roles are shared by all databases of a server."""
     with Cluster(server, BUILT) as running:
         running.start({"fsync": "off", "restart_after_crash": "off"})
         with connect(running.dsn) as admin:
@@ -520,10 +520,7 @@ def make_impostor(mallory: Connection, impostor: str) -> None:
 
 
 def springs(mallory: Connection, reader: Connection, statement: str) -> bool:
-    """Return True if a statement attacks the reader while the impostor has the table's name.
-
-    Undo the attack.
-    """
+    """Return whether a statement attacks the reader while the impostor has the table's name, and undo the attack."""
     run(mallory, SWAP.format("front", "back"))
     refusal(reader, statement)
     run(mallory, SWAP.format("front", "back"))

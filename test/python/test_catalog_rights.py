@@ -61,7 +61,7 @@ MAKES = (
 
 @pytest.fixture(scope="module")
 def made(server: Installation) -> Iterator[dict[str, Connection]]:
-    """Yield, for each edition, a session in a database that has every kind of object."""
+    """Yield one session per edition, in a database that has every kind of object."""
     with Cluster(server, BUILT) as running, ExitStack() as stack:
         running.start({"fsync": "off"})
         with connect(running.dsn) as admin:

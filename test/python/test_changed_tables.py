@@ -79,10 +79,7 @@ def test_a_position_inside_of_a_transaction_needs_its_key(fresh: Connection) -> 
 @pytest.mark.editions
 @pytest.mark.parametrize("rewrite", ["VACUUM FULL t", "ALTER TABLE t ALTER n TYPE bigint"])
 def test_a_position_stays_valid_after_a_rewrite(fresh: Connection, other: Connection, rewrite: str) -> None:
-    """A position stays valid after a rewrite.
-
-    Reads in an older snapshot fail, because it sees no rows in the new file.
-    """
+    """Reads in an older snapshot fail, because it sees no rows in the new file."""
     run(fresh, *TABLE, "INSERT INTO t VALUES (1, 1)")
     start = value(fresh, "SELECT reader_start('t')::text")
     first = value(fresh, NEXT, start)

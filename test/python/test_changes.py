@@ -212,10 +212,7 @@ def test_rows_of_a_subscription_are_an_error(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("other", ["other", "other, id"])
 def test_reads_fail_while_the_table_has_another_key(fresh: Connection, other: str) -> None:
-    """Reads fail while the table has a different key.
-
-    The log retains the key columns that the table had when the feed was created.
-    """
+    """The log retains the key columns that the table had when the feed was created."""
     run(fresh, "CREATE TABLE t (id int, other int NOT NULL, note text, CONSTRAINT k PRIMARY KEY (id, other))",
         "INSERT INTO t SELECT n, n + 100, 'first' FROM generate_series(1, 20) AS n", *ENABLE)  # fmt: skip
     copy = Copy(keys=("id", "other"))
@@ -439,7 +436,7 @@ def test_a_role_without_privileges_cannot_write_into_a_log(fresh: Connection, ed
 def test_writers_of_a_partition_whose_detachment_is_pending_continue(
     fresh: Connection, other: Connection, written: str
 ) -> None:
-    """The server no longer lists the table as an ancestor, but otherwise still treats the partition as one.
+    """The table is no longer listed as an ancestor, but the server still treats the partition as a partition.
 
     Writers continue.
     """
@@ -1007,7 +1004,7 @@ EQUAL = {
 
 @pytest.mark.parametrize("type", EQUAL)
 def test_equal_keys_that_are_written_differently_are_merged(fresh: Connection, type: str) -> None:
-    """Keys that are equal but written differently get a delete of the former key, then a single row.
+    """If a key is replaced with an equal key, the batch has a delete of the old key and then the row once.
 
     A sink may or may not treat such keys as equal. If it does, and keeps the highest version of each key, it keeps the
     row.

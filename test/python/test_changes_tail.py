@@ -251,7 +251,7 @@ def test_a_copy_is_complete_after_kills(
 def test_a_partly_written_batch_is_written_again_as_a_whole(tail: Tail, fresh: Connection) -> None:
     """The batch has different rows when it is read again.
 
-    The rows written earlier are truncated, and the next run continues the file.
+    Truncation removes the rows written earlier, and the next run continues the file.
     """
     run(fresh, f"INSERT INTO t SELECT n, repeat('x', 40) FROM generate_series(100, {ROWS}) AS n")
     out = tail.folder / "out"
@@ -261,7 +261,7 @@ def test_a_partly_written_batch_is_written_again_as_a_whole(tail: Tail, fresh: C
         run(fresh, "UPDATE t SET note = 'after' WHERE id < 10")
         running.send_signal(signal.SIGCONT)
         wait_for(running.is_stopped)
-        assert out.stat().st_size < 1.5 * BEGUN  # the rows were written twice, and the first copies were truncated
+        assert out.stat().st_size < 1.5 * BEGUN  # the rows were written twice, and truncation removed the first copies
         running.kill()
         running.wait(PATIENCE)
     tail.appended(*CHANGES)
@@ -286,7 +286,7 @@ def test_the_saved_beginning_of_a_batch_is_replaced_when_the_batch_is_read_again
 
 
 def test_the_view_of_the_documented_lake_equals_the_table(tail: Tail, fresh: Connection) -> None:
-    """The table of the test has the same key as the one in docs/lake.md, which has this view."""
+    """The view is that of docs/lake.md, whose table has the same key as the table of the test."""
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("adbc_driver_postgresql")
     (view,) = (block.text for block in blocks("docs/lake.md") if block.text.startswith("CREATE VIEW"))

@@ -1,4 +1,4 @@
-"""inorder lab check detects lost rows with the readers of docs/clients/check in every language, and in their tests."""
+"""The readers of docs/clients/check, and their tests, in every language: inorder lab check finds their lost rows."""
 
 import json
 import os

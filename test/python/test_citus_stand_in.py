@@ -39,7 +39,7 @@ from world.sql import value
 pytestmark = pytest.mark.server
 
 CONTROL = "default_version = '1.0'\nrelocatable = false\nschema = pg_catalog\n"
-# Objects cannot be created in pg_catalog. The stand-in is therefore first created in its own schema, as Citus is.
+# Objects cannot be created in pg_catalog. Like Citus, the stand-in is therefore first created in its own schema.
 SCRIPT = """
 CREATE SCHEMA stand_in;
 CREATE TABLE stand_in.pg_dist_partition (logicalrelid regclass NOT NULL, partmethod "char" NOT NULL);

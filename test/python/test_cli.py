@@ -209,7 +209,7 @@ DEMO_FILES = ["inorder-demo-reader.jsonl", "inorder-demo.jsonl", "inorder-report
 def test_a_small_demo_completes(
     tmp_path: Path, server: Installation, shared_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each measurement performs a fixed number of inserts. In a second it would use all processors."""
+    """Each measurement performs a fixed number of inserts. A timed measurement would use all processors."""
     monkeypatch.setattr("inorder.commands.demo.InsertPlan", partial(InsertPlan, inserts=1000))
     for name, setting in surroundings(server, shared_folder).items():
         monkeypatch.setenv(name, setting)

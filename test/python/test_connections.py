@@ -179,7 +179,7 @@ def pooled_dsn(port: int) -> str:
 def test_a_pooler_that_does_not_set_the_search_path_is_an_error(
     cluster: Cluster, fresh: Connection, shared_folder: Path, more: str
 ) -> None:
-    """The pooler rejects or drops the option that sets search_path. The HINT suggests to set it for the role.
+    """The pooler rejects or drops the option that sets search_path. The HINT suggests setting it for the role.
 
     The search_path of the database is not trusted, because the owner of the database can change it.
     """

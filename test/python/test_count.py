@@ -106,9 +106,9 @@ FILES_OF_ONE_TRANSACTION = {  # for each partition, statements of one transactio
 @pytest.mark.editions
 @pytest.mark.parametrize("name", FILES_OF_ONE_TRANSACTION)
 def test_no_count_is_stored_for_a_file_that_truncate_may_empty_in_place(fresh: Connection, name: str) -> None:
-    """TRUNCATE empties a file created in the same transaction in place.
+    """If a transaction has created a file, TRUNCATE in the same transaction empties that file in place.
 
-    A row count stored for that file would therefore become wrong.
+    A row count stored for the file would then be wrong.
     """
     run(fresh, "CREATE TABLE parts (id uuid DEFAULT uuid_xact_nextval(), n int, extra int, PRIMARY KEY (id, n)) "
                "PARTITION BY RANGE (n)", "CREATE TABLE p PARTITION OF parts FOR VALUES FROM (0) TO (10)",

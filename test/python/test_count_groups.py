@@ -395,7 +395,7 @@ def test_writers_do_not_lock_other_partitions(fresh: Connection, other: Connecti
 
 
 def test_counts_are_right_after_a_child_is_dropped(fresh: Connection) -> None:
-    """Deltas of statements on the table remain after the child was dropped, and after a second child was dropped."""
+    """Deltas remain after a child table was dropped, and again after a second one was dropped."""
     for _ in range(2):
         start(fresh)
         for _ in range(2):

@@ -209,7 +209,7 @@ def test_the_documented_privileges_suffice_to_fold(fresh: Connection) -> None:
 
 
 def test_the_owner_of_the_schema_cannot_replace_the_function_that_folds(fresh: Connection) -> None:
-    """In the SQL edition, each writer that may fold runs this function.
+    """In the SQL edition, the function runs as each writer that may fold.
 
     In the C extension, writers do not call it.
     """

@@ -74,7 +74,7 @@ def test_frozen_rows_of_copy_are_counted(fresh: Connection, other: Connection) -
 
 
 def test_counts_are_right_while_a_detachment_is_pending(fresh: Connection, other: Connection) -> None:
-    """The table is neither a full partition any more nor independent yet. Folds and writers continue."""
+    """The table is no longer a full partition, and not yet independent. Folds and writers continue."""
     start(fresh, PARTS)
     detach = "ALTER TABLE orders DETACH PARTITION low CONCURRENTLY"
     writes = ("INSERT INTO orders VALUES (500, 'high')", "DELETE FROM low WHERE id < 3",

@@ -77,7 +77,7 @@ def test_earlier_work_of_this_session_is_not_counted(random_keys: Connection) ->
 
 
 def test_all_wal_before_a_position_is_on_disk(cluster: Cluster, connection: Connection) -> None:
-    """pg_waldump can only read WAL that is on disk. This includes WAL that other sessions write at the same time."""
+    """pg_waldump reads only WAL that is on disk, so WAL written by other sessions meanwhile must also be flushed."""
     connection.execute("CREATE EXTENSION IF NOT EXISTS inorder")
 
     def log(ended: threading.Event) -> None:
@@ -121,7 +121,7 @@ def test_the_first_change_of_a_page_after_a_checkpoint_counts_an_image(
         f"ALTER TABLE {kind.table} SET (autovacuum_enabled = off)".encode()
     )  # autovacuum would write pages as well
     random_keys.execute(f"INSERT INTO {kind.table} SELECT FROM generate_series(1, 100000)".encode())
-    # Only pages that exist at the checkpoint get full-page images. Pages created by later splits do not.
+    # Only pages that exist at the checkpoint get full-page images. Pages created by later splits get none.
     index_pages = read_sizes(random_keys, kind)["index_bytes"] / 8192
     images = []
     for checkpoint in (True, False):

@@ -264,7 +264,7 @@ def test_changes_are_merged_and_deleted(cluster: Cluster, fresh: Connection, tmp
     dsn = f"{cluster.dsn} dbname={fresh.info.dbname}"
     for statements in STEPS:
         run(fresh, *statements)
-        for _ in range(2):  # the first run may end before the batch with the whole table
+        for _ in range(2):  # the first run may end before it reaches the batch with the whole table
             pipeline.run(source.feed_table(dsn, "t", changes=True, max_rows=4))
         with duckdb.connect(lake) as loaded:
             rows = loaded.execute("SELECT id, version, note FROM shop.t ORDER BY id").fetchall()

@@ -1,4 +1,4 @@
-"""inorder extension builds, installs and removes the extension's files, and explains why it cannot do so."""
+"""inorder extension builds, installs and removes the extension's files, and reports each obstacle."""
 
 import os
 import shutil
@@ -189,7 +189,7 @@ def test_files_of_a_package_are_neither_replaced_nor_removed(
 
 
 def test_files_that_do_not_belong_to_the_extension_are_refused(stage: Path, tmp_path: Path) -> None:
-    """A user with write access to any folder runs the command, and the files may come from another machine."""
+    """The user who runs the command may write into any folder, and the files may come from another machine."""
     there = tmp_path / "there"
     there.mkdir()
     for name in ("inorder", "inorder.sh", "other.control"):

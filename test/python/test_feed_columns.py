@@ -209,9 +209,10 @@ def test_columns_that_were_dropped_are_in_no_key(fresh: Connection) -> None:
 
 @pytest.mark.parametrize("last_key", ["NULL", "'{}'", "'{1}'"])
 def test_a_position_inside_a_transaction_needs_a_key(fresh: Connection, last_key: str) -> None:
-    """Positions that the extension creates inside a transaction always have a key. A reader created this one.
+    """Positions that the extension creates inside a transaction always have a key.
 
-    The error about the key is raised before the error about unknown members.
+    The position of this test was created by the reader. The error about the key is raised before the error about
+    unknown members.
     """
     make(fresh, "")
     run(fresh, "ALTER TABLE t DROP CONSTRAINT t_pkey, ALTER id DROP NOT NULL", "SELECT feed_enable('t')")

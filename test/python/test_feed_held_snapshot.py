@@ -1,4 +1,4 @@
-"""Polls do not become more expensive during a long transaction, which holds all versions of a feed's state."""
+"""Polls do not become more expensive during a long transaction, which retains all versions of a feed's state."""
 
 from typing import Any
 

@@ -309,7 +309,10 @@ def pages(connection: Connection, explain: str) -> int:
 @pytest.mark.editions
 @pytest.mark.parametrize("kind", LOADS)
 def test_a_load_that_was_rolled_back_is_read_once(fresh: Connection, kind: str) -> None:
-    """Dead rows remain until VACUUM. Only one poll reads all of them, and later polls do not, even in a new session."""
+    """Dead rows remain until VACUUM, but only one poll reads all of them.
+
+    Later polls do not, even in a new session.
+    """
     index = "" if kind == "keys" else "CREATE INDEX ON load (xact)"
     partition = "CREATE TABLE part PARTITION OF load FOR VALUES IN (0)" if kind == "partitions" else ""
     lazy = f"ALTER TABLE {'part' if partition else 'load'} SET (autovacuum_enabled = off)"

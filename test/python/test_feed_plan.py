@@ -229,7 +229,7 @@ COMPILED = "SELECT array_agg(ident ORDER BY ident) FROM pg_backend_memory_contex
 
 
 def test_calls_execute_few_statements(cluster: Cluster, fresh: Connection) -> None:
-    """Calls execute few statements, because executor startup is most of their cost. Simple expressions need none.
+    """Calls execute few statements, because starting statements is most of their cost. Simple expressions need none.
 
     The test does not count SQL functions that the server does not inline: auto_explain reports them without a query
     string, and pg_stat_statements does not count them either.

@@ -52,7 +52,7 @@ def filled(cluster: Cluster) -> Iterator[dict[str, list[int]]]:
 
 
 def check_rebased(connection: Connection, feed: str, table: str) -> None:
-    """Check that feed_rebase() raises the base, and that row 13 then gets a number above those of all restored rows."""
+    """Check that rows inserted after feed_rebase() get numbers above those of all restored rows."""
     highest = int(value(connection, f"SELECT max({NUMBERS[feed]}) FROM {table}"))
     base = int(value(connection, "SELECT feed_rebase(%s)", table))
     assert base > 0

@@ -89,7 +89,7 @@ class Course:
         self.committed: dict[Row, int] = {}
         self.held: dict[str, Held] = {}
         self.late: set[int] = set()  # tokens of expired leases
-        self.known: dict[int, list[Row]] = {}  # batches that a worker has had, whose rows must not change
+        self.known: dict[int, list[Row]] = {}  # batches that were given to a worker, whose rows must not change
         self.processed: dict[str, list[Row]] = defaultdict(list)
 
     def write(self) -> None:

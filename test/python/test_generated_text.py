@@ -41,8 +41,8 @@ TABLES = {
                                       j json, r o.r, m o.r_multirange, t text COLLATE o.ci, n int[], cc o.c)""",
 }
 ROOT = Path(__file__).resolve().parents[2]
-# A type, collation or operator whose name is a parameter of format(). Null arrays are an exception, because their
-# elements do not cause any domain constraint to be evaluated.
+# A type, collation or operator whose name is a parameter of format(). Null arrays are an exception, because no domain
+# constraint is evaluated for their elements.
 NAMED = re.compile(r"(::|COLLATE |OPERATOR\()%\d*\$?[sI](?!\[\]\)\[1\])")
 ONCE = re.compile(r"^DO \$(\w*)\$$.*?^END \$\1\$;$", re.M | re.S)
 OURS = {"pg_catalog", "public", "inorder_internal", "inorder_text"}
@@ -141,7 +141,7 @@ class Foreign(Unqualified):
     """Collects names that may refer to objects of a user, and calls that may use a user-defined cast."""
 
     def note(self, kind: str, names: Any) -> None:
-        """Collect a function in another schema. A pinned search_path finds functions without a schema."""
+        """Collect a function in another schema. Unqualified functions are found through a pinned search_path."""
         parts = [name.sval for name in names or ()]
         if (len(parts) > 1 and parts[0] not in OURS) or (parts and TO_JSON.fullmatch(parts[-1])):
             self.found.append(f"{kind} {'.'.join(parts)}")

@@ -372,7 +372,7 @@ def old_row(owner: Connection, table: str, leaf: str) -> None:
 
 @pytest.mark.parametrize("read", ["batch rows", "rows"])
 def test_an_added_partition_with_rows_of_the_batch_is_noticed(place: Place, read: str) -> None:
-    """Reads fail if an attached partition has rows of the batch's transactions, because it would change the batch.
+    """Reads fail if an attached partition has rows of the batch's transactions, because the batch would change.
 
     Other new partitions have no effect.
     """

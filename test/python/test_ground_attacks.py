@@ -312,7 +312,7 @@ NEW_PARTITIONS = {
 
 @contextmanager
 def half_committed(place: Place, folder: Path, *statements: str) -> Iterator[Connection]:
-    """Yield a session whose snapshots show that a transaction has ended before its invalidation messages were sent.
+    """Yield a session whose snapshots show a transaction as ended before its invalidation messages are sent.
 
     The session's catalog caches therefore lack the transaction's changes.
     """

@@ -83,7 +83,7 @@ def test_a_command_ends_if_the_server_starts_copy_instead_of_sending_rows(lied: 
 
 
 def test_text_that_is_not_utf8_causes_one_clear_error_message(lied: Lied) -> None:
-    """The schema name contains a byte that is not UTF-8, as is possible in a SQL_ASCII database."""
+    """The schema name contains a byte that is not valid UTF-8, as is possible in a SQL_ASCII database."""
     done = lied.run("count show events", OneLie(b"D", "latin", b"public"))
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"inorder: text that is not UTF-8: b'\\xe4'\n")
 

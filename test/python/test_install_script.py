@@ -180,7 +180,7 @@ def unexpected(findings: list[Finding]) -> str:
 
 
 def test_every_source_file_is_part_of_the_install_script() -> None:
-    """Files of sql/ that are not part of it belong to the SQL edition, a release or an update."""
+    """Files of sql/ outside the install script belong to the SQL edition, a release or an update."""
     folders = [ROOT / "sql" / name for name in ("plain", "released", "update")]
     assert {path for path in (ROOT / "sql").rglob("*.sql") if not set(path.parents) & set(folders)} == set(SQL_FILES)
 

@@ -192,7 +192,7 @@ def test_the_model_predicts_what_the_server_counts(server: Installation) -> None
         experiment = InsertExperiment(plan, ThrowAway(cluster), Progress())
         assert len(list(experiment.tables.fill(plan.rows[0]))) == len(plan.kinds)
         experiment.tables.serve_for_measuring()
-        for number, kind in enumerate((*plan.kinds, "time", "time")):  # each kind is measured in a new second
+        for number, kind in enumerate((*plan.kinds, "time", "time")):  # each run of "time" waits for the next second
             metrics = experiment.measurement(kind, 8)(1).metrics
             result.runs.append(Run("insert", kind, plan.rows[0], number, metrics))
     (section,) = compared(result)

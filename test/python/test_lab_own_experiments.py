@@ -1,4 +1,4 @@
-"""Experiments on the user's own server: the parts that each one leaves out. They leave nothing behind."""
+"""Experiments on the user's own server: the parts that each one leaves out. Nothing is left behind."""
 
 import os
 import signal

@@ -103,7 +103,7 @@ def test_the_steps_of_a_server_are_a_behaviour_of_the_model(server: Installation
     steps = steps_of(recorded)
     assert any(batch.cut for batch in recorded.polls) and any("abort" in step for step in steps)
     assert replay(steps) == (len(steps), "")
-    # The model rejects wrong steps in their place: a batch that ends a row later, or one that leaves out a row.
+    # The model rejects two wrong steps: a batch that ends a row later, and one that leaves out a row.
     (cut, *_) = [place for place, step in enumerate(steps) if re.search(r"upto .-> [1-9]", step)]
     later = re.sub(r"upto .-> (\d)", lambda match: f"upto |-> {int(match[1]) + 1}", steps[cut])
     assert replay([*steps[:cut], later])[0] == cut

@@ -39,7 +39,7 @@ def test_functions_of_callers_are_parsed_the_same_under_every_setting(cluster: C
         assert [pattern for pattern in DEPENDS if re.search(pattern, str(body), re.I)] == [], name
 
 
-# Functions without a fixed search_path that look up names when they run, and that other roles than the owner can run,
+# Functions without a fixed search_path that look up names when they run, and that roles other than the owner can run,
 # either directly or through a trigger or a constraint.
 UNPINNED = """SELECT p.proname FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
               WHERE p.pronamespace = 'inorder_internal'::regnamespace AND l.lanname IN ('plpgsql', 'sql')

@@ -228,7 +228,7 @@ export PG_CONFIG=/usr/lib/postgresql/{0}/bin/pg_config
 
 @pytest.mark.parametrize("major", OTHERS)
 def test_advice_and_masks_work_on_another_server(major: int) -> None:
-    """INORDER_TEST_ON lists other tests to run in the same way. INORDER_TEST_LONG includes long tests."""
+    """INORDER_TEST_ON lists other tests to run in the same way. With INORDER_TEST_LONG, long tests run as well."""
     name, suite = OTHERS[major]
     with trees.pristine(name, f"server-{major}") as system:
         checkout = system.changes / "srv" / "inorder"

@@ -25,7 +25,7 @@ from sql_edition import (
     script,
 )
 
-# Functions that execute other SQL strings than a query on a user's table, with a description of each string.
+# Functions that execute SQL other than a query on a user's table, with a description of that SQL.
 OTHER_TEXTS = {
     "force_commit": "a cursor over a setting, and CLOSE",
     "make_durable": "a function of the server that older ones do not have",

@@ -124,7 +124,7 @@ def test_ten_percent_is_found_with_the_default_number_of_rounds(
 @pytest.mark.parametrize("noise", [normal, lognormal, heavy_tailed])
 @pytest.mark.parametrize("samples", [6, 9, 15])
 def test_equal_unpaired_samples_are_rarely_called_different(noise: Noise, samples: int) -> None:
-    """At most 5 % of equal pairs of unpaired samples are reported as different.
+    """At most 5 % of pairs of equal, unpaired samples are reported as different.
 
     The limit is three standard deviations higher, because the test nearly reaches that rate.
     """

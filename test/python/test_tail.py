@@ -102,7 +102,6 @@ def test_a_feed_of_another_role_needs_a_grant_and_select(tail: Tail, fresh: Conn
 
 
 def test_a_batch_of_another_worker_is_read_after_its_lease(tail: Tail, fresh: Connection) -> None:
-    """Once the worker's lease has expired, any session may read the batch."""
     fresh.execute("SELECT feed_create('f', 'events')")
     insert(fresh, 3)
     with connect(fresh.info.dsn) as other:

@@ -63,7 +63,7 @@ def test_labels_of_enums_are_in_the_schema(fresh: Connection, tail: Tail) -> Non
 
 
 def test_a_type_created_during_a_run_is_known(fresh: Connection, tail: Tail) -> None:
-    """The driver only reads the types when it connects."""
+    """The driver reads the types only when it connects."""
     insert(fresh, 1)
     with tail.started(*FILES, "--follow") as running:
         wait_for(lambda: list(tail.folder.glob("d/*.parquet")))

@@ -151,7 +151,7 @@ SHOWN = """SELECT pg_catalog.string_agg(s.setting, ' ')::pg_catalog.text FROM pg
 
 
 def test_timeouts_of_the_role_do_not_apply_to_reads(fresh: Connection, cluster: Cluster) -> None:
-    """Reading connections and sessions of inorder prepare disable the timeouts in their transactions."""
+    """Connections that read, and sessions of inorder prepare, disable the timeouts in their transactions."""
     names = [name for name, first in TIMEOUTS.items() if fresh.info.server_version >= first]
     for name in names:
         fresh.execute(f"ALTER DATABASE tail SET {name} = '10min'".encode())

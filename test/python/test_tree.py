@@ -251,7 +251,7 @@ def test_no_conflict_of_a_merge_is_left() -> None:
 
 
 def test_no_registry_host_is_named() -> None:
-    # The name of its format, which debian/copyright must contain, is allowed.
+    # debian/copyright must contain the URL of its format, which is therefore allowed.
     hosts = re.compile(r"://(?!www\.debian\.org/doc/)[a-z.-]*(pyp|pythonh|npmj|crates|maven|debian)[a-z.-]*")
     assert [path for path in committed_files() if hosts.search(path.read_text(errors="replace"))] == []
 
