@@ -286,7 +286,7 @@ def test_the_saved_beginning_of_a_batch_is_replaced_when_the_batch_is_read_again
 
 
 def test_the_view_of_the_documented_lake_equals_the_table(tail: Tail, fresh: Connection) -> None:
-    """The view is that of docs/lake.md, whose table has the same key as the table of the test."""
+    """The view comes from docs/lake.md, whose table has the same key as the table of the test."""
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("adbc_driver_postgresql")
     (view,) = (block.text for block in blocks("docs/lake.md") if block.text.startswith("CREATE VIEW"))
@@ -303,7 +303,7 @@ def test_the_view_of_the_documented_lake_equals_the_table(tail: Tail, fresh: Con
 def test_clickhouse_merges_equal_keys_that_are_written_differently(
     fresh: Connection, cluster: Cluster, tmp_path: Path, equal: tuple[str, str, str]
 ) -> None:
-    """The table and the query are those of docs/lake.md. ClickHouse runs inside the test process."""
+    """The table and the query come from docs/lake.md. ClickHouse runs inside the test process."""
     chdb = pytest.importorskip("chdb", reason="pip install chdb, 0.5 GB, runs this")
     pytest.importorskip("adbc_driver_postgresql")
     kind, *keys = equal

@@ -306,7 +306,7 @@ def test_every_call_works_without_forged_state(state: State) -> None:
     assert refused == of_no_feed, "these two fail while there is a feed; all other calls succeed"
 
 
-# Tables with very unusual names, for each method of reading. One name is that of a PL/pgSQL variable.
+# Tables with very unusual names, for each method of reading. One of the names is also a PL/pgSQL variable.
 ODD_TABLES = {
     "a uuid": ("{k} uuid PRIMARY KEY DEFAULT uuid_xact_nextval()",),
     "a number": ("{k} bigint DEFAULT xact_id(), PRIMARY KEY ({p}, {n}, relation)", "CREATE INDEX ON {t} ({k})"),

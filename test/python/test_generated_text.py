@@ -147,7 +147,7 @@ class Foreign(Unqualified):
             self.found.append(f"{kind} {'.'.join(parts)}")
 
     def visit_TypeName(self, ancestors: Ancestor, node: ast.TypeName) -> None:
-        """Collect a type unless it is that of a null array, whose elements are never evaluated."""
+        """Collect a type, except the type of a null array, whose elements are never evaluated."""
         cast = ancestors.node
         if not (node.arrayBounds and isinstance(cast, ast.TypeCast) and getattr(cast.arg, "isnull", False)):
             super().visit_TypeName(ancestors, node)

@@ -163,7 +163,7 @@ def test_every_role_can_make_others_wait_for_a_catalog_table(fresh: Connection, 
 
 
 def test_an_event_trigger_refuses_a_rule_before_it_waits(fresh: Connection, stranger: Connection) -> None:
-    """The event trigger is that of docs/refuse-rules.sql, which docs/security.md recommends."""
+    """The event trigger comes from docs/refuse-rules.sql, and docs/security.md recommends it."""
     run(fresh, text("docs/refuse-rules.sql"))
     assert queue(fresh, stranger, "CREATE RULE", "s.t") == (False, "")
     statement = QUEUES["CREATE RULE"][0].format(table="pg_catalog.pg_transform")
@@ -175,7 +175,7 @@ def test_an_event_trigger_refuses_a_rule_before_it_waits(fresh: Connection, stra
 
 @pytest.mark.skipif(TESTED == "sql", reason="the event trigger is for DROP EXTENSION")
 def test_the_documented_event_trigger_keeps_columns(fresh: Connection) -> None:
-    """The event trigger is that of docs/keep-columns.sql, to which docs/install.md refers."""
+    """The event trigger comes from docs/keep-columns.sql, and docs/install.md refers to it."""
     run(fresh, text("docs/keep-columns.sql"), "CREATE TABLE kept_columns (id uuid DEFAULT uuid_xact_nextval())")
     with pytest.raises(psycopg.errors.RaiseException, match="columns would lose their default, or be dropped"):
         fresh.execute("DROP EXTENSION inorder CASCADE")
