@@ -1,4 +1,4 @@
-"""Two servers of different versions: rows that are written on one server are replicated logically to the other."""
+"""Two servers of different versions, with logical replication from one to the other."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -21,12 +21,13 @@ SETTINGS = {
     "wal_level": "logical", "max_replication_slots": "30", "max_wal_senders": "30", "max_worker_processes": "30",
     "max_logical_replication_workers": "20", "wal_retrieve_retry_interval": "100ms", "max_prepared_transactions": "20",
     "logical_decoding_work_mem": "64kB", "fsync": "off",
-    "wal_writer_delay": "10ms",  # a subscriber confirms only WAL that its WAL writer has written
+    "wal_writer_delay": "10ms",  # a subscriber confirms only WAL that its WAL writer has flushed
 }  # fmt: skip
 FORMS = {"keys": "uuid", "parts": "parts", "numbers": "number", "made": "generated"}
 SCHEMA = "".join(table(form, name, ", note text") for name, form in FORMS.items())
 SCHEMA += "ALTER TABLE numbers ALTER xact DROP NOT NULL;"
-NUMBERED = ("keys", "parts", "numbers")  # tables whose numbers are replicated; the subscriber generates others itself
+# Tables whose transaction numbers are replicated. For other tables, the subscriber generates the numbers.
+NUMBERED = ("keys", "parts", "numbers")
 TABLES = tuple(FORMS)
 
 
@@ -53,7 +54,7 @@ class Pair:
         options = ("--schema-only", "--no-publications", "--no-toast-compression")
         dumped = run_program(self.subscriber, "pg_dump", *options, "-d", self.source)
         assert dumped.returncode == 0, dumped.stderr
-        # Version 15.20 stores an option for each column, which 18.6 does not know.
+        # PostgreSQL 15.20 stores an option for each column that version 18.6 does not know.
         script = re.sub(r"ALTER TABLE [^;]* SET \(pg_attver=[^;]*;", "", dumped.stdout)
         restored = run_program(self.subscriber, "psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-d", self.target, stdin=script)
         assert restored.returncode == 0, restored.stderr
@@ -87,7 +88,7 @@ class Pair:
 
 
 def advance_sequences(target: Connection) -> None:
-    """Let the sequences of a former subscriber continue above the replicated rows: sequences are not replicated."""
+    """Advance the sequences of a former subscriber past the replicated rows, because sequences are not replicated."""
     run(target, "SELECT setval('numbers_id_seq', 1 << 30), setval('made_id_seq', 1 << 30)")
 
 
@@ -98,7 +99,7 @@ def wait_until_confirmed(source: Connection, slot: str) -> None:
 
 
 class Writer(writers.Writer):
-    """Writes some transactions, on the server that is the primary of the world at this time."""
+    """A writer that runs a given number of transactions on the current primary."""
 
     tables = calm = TABLES
     most_rows, counting = 100, 0.0
@@ -114,7 +115,7 @@ class Writer(writers.Writer):
             self.connection.execute(changed, [LANE_BITS, self.lane])
 
     def write_late(self, connection: Connection) -> None:
-        """Insert rows into each table in a transaction that was begun earlier, and commit."""
+        """Insert rows into each table in a transaction that was begun earlier, and commit it."""
         self.connection, draft = connection, self.draft()
         for name in TABLES:
             self.insert(draft, 3, (name,))
@@ -127,7 +128,7 @@ class Consumer:
         self.table = table
         self.moved: list[int] = []
         self.batches: dict[tuple[int, int], list[int]] = {}
-        self.generation = 0  # how often the feed was created: numbers of batches begin with 1 each time
+        self.generation = 0  # increased when the feed is created again
         self.kept: list[int] = []
         self.position = ""
 

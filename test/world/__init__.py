@@ -1,1 +1,1 @@
-"""The environment of the load tests: servers, tables, writers, and a ledger of committed rows."""
+"""Servers, tables and writers for the load tests, and a ledger of the committed rows."""

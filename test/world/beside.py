@@ -1,4 +1,4 @@
-"""Threads that work while a test runs, and transactions with statements of every kind."""
+"""Background threads for tests, and transactions of random statements."""
 
 import random
 import time
@@ -12,8 +12,8 @@ from inorder.connection.database import Connection
 
 from world.sql import run
 
-# Errors after which a transaction is repeated: serialization_failure, deadlock_detected, lock_not_available, and
-# conflicts of two writers, or of a writer and an owner who changes the table.
+# Errors after which a transaction may be repeated: serialization failures, deadlocks, lock timeouts, and conflicts
+# between writers or between a writer and an owner who changes the table.
 AGAIN = (
     psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected, psycopg.errors.LockNotAvailable,
     psycopg.errors.IntegrityError, psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn,
@@ -25,7 +25,11 @@ LEVELS = ("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
 @contextmanager
 def beside(*works: Callable[[Event], object]) -> Iterator[None]:
-    """Run each work in a thread, with an event that is set at the end of the block; raise an error of any thread."""
+    """Run each function in a background thread during the block.
+
+    Each function is called with an event that is set at the end of the block. An error in a thread is raised after the
+    block.
+    """
     ended = Event()
     with ThreadPoolExecutor(len(works)) as pool:
         running = [pool.submit(work, ended) for work in works]
@@ -38,7 +42,7 @@ def beside(*works: Callable[[Event], object]) -> Iterator[None]:
 
 
 def write(connection: Connection, rng: random.Random, statements: Sequence[str], two_phase: float = 0.0) -> bool:
-    """Run statements in one transaction, which may be rolled back; False after a conflict with another transaction."""
+    """Run statements in one transaction, and commit it or sometimes roll it back. Return False after a conflict."""
     try:
         run(connection, f"BEGIN ISOLATION LEVEL {rng.choice(LEVELS)}")
         for statement in statements:
@@ -52,7 +56,7 @@ def write(connection: Connection, rng: random.Random, statements: Sequence[str],
 
 
 def write_one(connection: Connection, rng: random.Random, statement: str) -> None:
-    """Run a statement after a savepoint. The rows of COPY follow its first line."""
+    """Run a statement after a savepoint. The rows of a COPY statement follow its first line."""
     run(connection, "SAVEPOINT s")
     with suppress(*AGAIN):
         head, _, rows = statement.partition("\n")

@@ -1,4 +1,4 @@
-"""The editions of inorder: how each is installed, and what the SQL edition lacks."""
+"""The editions of inorder: how each one is installed, and which capabilities the SQL edition lacks."""
 
 import subprocess
 import sys
@@ -15,7 +15,8 @@ STANDBY = "reading on hot standbys"
 
 SCRIPT = Path(__file__).resolve().parents[2] / "script" / "sql-edition"
 SCHEMA = "inorder"
-# Neither role is a superuser. The first role owns the database, and installs the edition; the second owns the tables.
+# Neither role is a superuser. The first role owns the database and installs the edition. The second role owns the
+# tables.
 INSTALLER, USER = "s_installer", "s_user"
 ROLES = f"""
 CREATE ROLE {INSTALLER} LOGIN;
@@ -29,8 +30,8 @@ ALTER DATABASE postgres SET search_path = public, {SCHEMA};
 class Edition:
     name: str
     lacks: frozenset[str] = frozenset()
-    roles: str = ""  # statements that create the roles that the edition needs
-    user: str | None = None  # owner of the tables, as whom all roles connect; None: the superuser
+    roles: str = ""  # statements that create the required roles
+    user: str | None = None  # owner of the tables, and user of all sessions; None: the superuser
 
     def has(self, *needed: str) -> bool:
         return self.lacks.isdisjoint(needed)
@@ -39,7 +40,7 @@ class Edition:
         return make_conninfo(superuser, user=self.user) if self.user else superuser
 
     def make_roles(self, superuser: str) -> None:
-        """Create the roles on a new server, into which a dump may then be restored."""
+        """Create the required roles on a new server, which may then restore a dump."""
         with connect(superuser) as connection:
             connection.execute(self.roles.encode())
 
@@ -59,7 +60,7 @@ class Edition:
         self.admit(superuser, USER)
 
     def admit(self, superuser: str, *roles: str) -> None:
-        """Let roles use the SQL edition. The C extension needs no such call."""
+        """Admit roles to the SQL edition. The C extension admits all roles."""
         if self.user:
             with connect(superuser) as connection:
                 for role in roles:

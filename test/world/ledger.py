@@ -1,4 +1,4 @@
-"""Tokens, which identify rows, and a ledger of the tokens that were committed."""
+"""Tokens that identify rows, and a ledger of the committed tokens."""
 
 import threading
 from collections import defaultdict
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from world.tables import STREAMED
 
-# A token consists of the number of the writer (the lane), the number of the transaction, and the number of the row.
+# A token consists of the writer's number (the lane), the transaction's number, and the row's number.
 TRANSACTION_BITS, ROW_BITS = 22, 14
 LANE_BITS = TRANSACTION_BITS + ROW_BITS
 
 
 def token_of(lane: int, transaction: int, row: int) -> int:
-    """The token of a row.
+    """Return the token that identifies a row.
 
     >>> token_of(1, 2, 3) == (1 << 36) + (2 << 14) + 3
     True
@@ -27,10 +27,11 @@ Rows = Mapping[str, Sequence[int]]
 
 @dataclass
 class Ledger:
-    """Tokens of rows by table: committed, possibly committed, and in partitions that were detached or attached."""
+    """The tokens of each table: committed, possibly committed, and in partitions that were detached or attached."""
 
     committed: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    # Rows of a partition when it was detached or attached: a feed that has not read them by then need not read them.
+    # Rows that a partition had when it was detached or attached. A feed that had not read them by then need not read
+    # them.
     gone: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     versions: dict[int, tuple[int, int]] = field(default_factory=dict)  # token -> stream, and version in the stream
     doubtful: list[Rows] = field(default_factory=list)  # the connection was lost during the commit
@@ -46,7 +47,7 @@ class Ledger:
             self.doubtful.append(rows)
 
     def leave(self, table: str, tokens: Iterable[int]) -> None:
-        """Record that a partition with these rows is detached, or attached again."""
+        """Record the rows of a partition that is being detached or attached."""
         with self.lock:
             self.gone[table].update(tokens)
 
@@ -54,13 +55,13 @@ class Ledger:
         return self.committed[table] - self.gone[table]
 
     def forget(self, present: dict[str, set[int]]) -> None:
-        """Forget rows of a lost timeline: rows that no longer exist count as never committed."""
+        """Forget the rows of a lost timeline: keep only committed rows that still exist."""
         for table, tokens in present.items():
             self.committed[table] &= tokens | self.gone[table]
         self.versions = {token: at for token, at in self.versions.items() if token in self.committed[STREAMED]}
 
     def resolve(self, present: dict[str, set[int]]) -> list[str]:
-        """Decide for each doubtful transaction whether it committed; return those of which only some rows exist."""
+        """Find out which doubtful transactions committed. Return a message for each one that committed only in part."""
         halves = []
         for rows in self.doubtful:
             existing = {table: present[table] | self.gone[table] for table in rows}

@@ -1,4 +1,4 @@
-"""Errors that the manual documents for readers, with a word for the cause of each."""
+"""The errors that the manual documents for readers, with a name for each cause."""
 
 import psycopg
 from inorder.connection.session import index_went
@@ -7,8 +7,8 @@ from inorder.connection.session import index_went
 AGAIN = {"40001": "40001", "40P01": "40P01"}
 RECOVERY = "recovery"
 INDEX = "index"
-# Errors object_not_in_prerequisite_state, after which a user may have to act: parts of the message or hint, and their
-# cause. A test checks that the sources contain each part.
+# Errors with the code object_not_in_prerequisite_state, after which a user may have to act. Each key is a part of the
+# message or hint, and each value is the cause. A test checks that the sources contain each part.
 NOT_NOW = "not now"
 OWNER = "owner"
 PASSED = "passed"
@@ -28,7 +28,7 @@ CAUSES = {
 
 
 def cause_of(error: psycopg.Error, on_standby: bool = False) -> str | None:
-    """The cause of an error, in a word; None if the manual does not document the error."""
+    """Return the name of an error's cause, or None if the manual does not document the error."""
     if on_standby and index_went(error):
         return INDEX
     if error.sqlstate in AGAIN:

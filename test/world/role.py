@@ -1,4 +1,4 @@
-"""Threads of the load tests, which continue their work after the server was killed; and transactions."""
+"""Threads of the load tests, which resume their work after the server was killed, and helpers for transactions."""
 
 import threading
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def is_lost(error: Exception) -> bool:
 
 class Role(threading.Thread):
     user: str | None = None  # a database role that is not a superuser
-    on_standby = False  # recovery may end sessions because of a conflict, sometimes without a message to the client
+    on_standby = False  # a recovery conflict may end sessions, sometimes without a message to the client
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__(name=name, daemon=True)
@@ -29,7 +29,7 @@ class Role(threading.Thread):
         self.rng = world.randomness(name)
 
     def run(self) -> None:
-        """Run the work, and repeat it if the server was killed; any other error ends the round."""
+        """Run work(), and repeat it if the server was killed. Any other error ends the round."""
         try:
             while not self.ran():
                 self.world.broken.wait(RECONNECT_SECONDS)
@@ -37,7 +37,7 @@ class Role(threading.Thread):
             self.world.problem(f"{self.name}: {type(error).__name__}: {error}")
 
     def ran(self) -> bool:
-        """True if work() returned; False if it lost its connection."""
+        """Run work(). Return False if it lost its connection."""
         try:
             self.work()
         except psycopg.OperationalError as error:
@@ -47,7 +47,7 @@ class Role(threading.Thread):
         return True
 
     def work(self) -> None:
-        """The work of the role, which may be started again."""
+        """Do the work of the role. The work is started again after a lost connection."""
         raise NotImplementedError
 
     def session(self, dsn: str) -> Connection:
@@ -56,13 +56,13 @@ class Role(threading.Thread):
         return connection
 
     def pause(self, seconds: float) -> None:
-        """Pause for a time, but not beyond the end of the writers."""
+        """Pause for a random time of at most ``seconds``, or until writers must end."""
         self.world.stop.wait(self.rng.random() * seconds)
 
 
 @contextmanager
 def transaction(connection: Connection, isolation: str = "READ COMMITTED") -> Iterator[None]:
-    """Run the block in a transaction. After an error, roll back if the connection exists, and raise the error."""
+    """Run the block in a transaction. After an error, roll back if the connection is open, and raise the error."""
     connection.execute(f"BEGIN ISOLATION LEVEL {isolation}".encode())
     try:
         yield

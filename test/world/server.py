@@ -1,4 +1,4 @@
-"""Throw-away servers that are killed and start again, and their hot standbys."""
+"""Temporary servers that tests kill and restart, and their hot standbys."""
 
 import os
 import random
@@ -18,17 +18,17 @@ from inorder.lab.server.cluster import Cluster, Limit
 
 from world.sql import run, value
 
-# No query on the standby is cancelled: replay waits for queries, and VACUUM on the primary keeps rows that the queries
-# see.
+# No query on the standby is canceled: replay waits for queries, and VACUUM on the primary keeps rows that the queries
+# can see.
 STANDBY_SETTINGS = {"hot_standby": "on", "hot_standby_feedback": "on", "max_standby_streaming_delay": "-1"}
 REPLAY_SECONDS = 120
-LINES_BEFORE = 8  # lines of the log before a crash that may show its reason
-# Delay the WAL writer: asynchronous commits reach the disk after seconds, unless they are flushed.
+LINES_BEFORE = 8  # number of log lines before a crash that may show its cause
+# Delay the WAL writer, so that asynchronous commits reach the disk only after seconds unless they are flushed.
 UNFLUSHED = {"wal_writer_delay": "10s", "wal_writer_flush_after": "1GB"}
 
 
 class Standby(Cluster):
-    """A standby that streams from a running cluster, in a folder and with a socket of its own.
+    """A standby that streams from a running cluster, with its own data directory and socket.
 
     >>> with Cluster(find_installation()) as cluster, Standby(cluster) as standby:      # doctest: +SKIP
     ...     cluster.start()
@@ -58,7 +58,10 @@ class Standby(Cluster):
             raise InorderError(f"pg_basebackup failed:\n{completed.stdout}{completed.stderr}")
 
     def start(self, settings: Mapping[str, str] | None = None, limit: Limit | None = None) -> None:
-        """Start with these settings, and the settings of a standby. A limit of the primary must not be lowered."""
+        """Start with these settings and the standby settings.
+
+        Limits such as max_connections must not be lower than on the primary.
+        """
         super().start(STANDBY_SETTINGS | dict(settings or {}), limit)
 
     def catch_up(self) -> None:
@@ -95,7 +98,7 @@ class Standby(Cluster):
 
 
 def has_ended(process: int) -> bool:
-    """True if a process has ended, even if its parent has not waited for it yet."""
+    """Return True if a process has ended, even if its parent has not waited for it yet."""
     try:
         return stat_of(process)[0] == "Z"
     except OSError:
@@ -111,13 +114,14 @@ def kill_all(cluster: Cluster) -> None:
     cluster.process.kill()
     cluster.process.wait()
     cluster.process = None
-    # On a busy machine, processes end later. The server cannot start while a process uses the old shared memory.
+    # On a busy machine, killed processes end with a delay. The server cannot start while a process uses the old shared
+    # memory.
     while not all(map(has_ended, children)):
         time.sleep(0.01)
 
 
 def kill_one(cluster: Cluster, rng: random.Random) -> None:
-    """Kill one session: the server ends all others, because shared memory may be damaged, and recovers."""
+    """Kill one session, after which the server ends all other sessions and runs crash recovery."""
     with suppress(psycopg.OperationalError), connect(cluster.dsn) as connection:
         query = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
         sessions = [int(str(pid)) for (pid,) in connection.execute(query)]
@@ -136,7 +140,7 @@ def crash(cluster: Cluster, settings: dict[str, str], rng: random.Random) -> Non
 
 
 def other_crashes(cluster: Cluster) -> list[str]:
-    """Log lines, with context, about failed assertions, and about processes ended by a signal other than SIGKILL."""
+    """Return log lines, with context, about failed assertions, PANICs, and signals other than SIGKILL."""
     lines = cluster.log.read_text(encoding="utf-8", errors="replace").splitlines()
     return [
         "\n".join(lines[max(number - LINES_BEFORE, 0) : number + 1]) for number, line in enumerate(lines)
@@ -155,7 +159,7 @@ def run_program(
 
 @contextmanager
 def with_standby(server: Installation, settings: dict[str, str], *statements: str) -> Iterator[tuple[Cluster, Standby]]:
-    """A server where these statements were run, and its standby."""
+    """Yield a server on which the statements were executed, and its standby."""
     with Cluster(server) as primary:
         primary.start(settings)
         with connect(primary.dsn) as connection:

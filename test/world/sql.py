@@ -1,4 +1,4 @@
-"""Statements of tests."""
+"""Helpers that execute SQL statements."""
 
 from typing import Any
 

@@ -1,21 +1,22 @@
-"""Tables of every form in which rows have the number of their transaction, and roles that use them."""
+"""Test tables for each form of the transaction number, and the roles that use these tables."""
 
 from inorder.connection.database import connect
 
-# Every form of the number: in the key, generated, in a column of a table with and without a key, and in partitions.
+# Each form of the transaction number: in the key, in a generated column, in a plain column of a table with and without
+# a key, and in partitions.
 CALM = ("s_uuid", "s_generated", "s_number", "s_bare", "s_parts")
-# Tables to which their owner applies every form of ALTER TABLE and similar commands.
+# Tables that their owner changes with all forms of ALTER TABLE and similar commands.
 RESTLESS = ("r_uuid", "r_generated", "r_keyed", "r_parts")
 TABLES = CALM + RESTLESS
-# Tables without a key, or whose key changes: the order of the rows of one transaction is not defined.
+# Tables without a key or with a changing key, in which the order of the rows of one transaction is undefined.
 UNORDERED = ("s_bare", "r_keyed")
 ROWS_BEFORE = 300
-# Columns whose values are drawn from a sequence when a row is written. Readers may request the rows in this order. The
-# first of these tables has streams.
+# Columns whose values come from a sequence when a row is written. Readers may request the rows in the order of this
+# column. The first of these tables has streams.
 ORDER = {"s_uuid": "seq", "s_generated": "id", "s_number": "id", "s_parts": "seq"}
 STREAMED, STREAMS = "s_uuid", 5
 
-# Roles that may only read the tables: the first role owns feeds, which are granted to the second role.
+# Roles that may only read the tables. The first role owns feeds and grants them to the second role.
 OWNER, MOVER = "s_owner", "s_mover"
 
 SPACE = "s_space"
@@ -30,7 +31,7 @@ CREATE ROLE s_other;
 COLUMNS = "region int NOT NULL, token bigint NOT NULL"
 DEFAULT = "xact bigint NOT NULL DEFAULT xact_id()"
 GENERATED = "xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED"
-# The places where a row may have the number of its transaction.
+# Statements that create a table with each form of the transaction number.
 FORMS = {
     "uuid": "CREATE TABLE {table} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), {columns});",
     "generated": """
@@ -68,12 +69,12 @@ CREATE TABLE {table}_1 PARTITION OF {table} FOR VALUES WITH (MODULUS 2, REMAINDE
 
 
 def table(form: str, name: str, more: str = "") -> str:
-    """The statements that create a table of this form, with additional columns."""
+    """Return the statements that create a table of this form with additional columns."""
     return FORMS[form].format(table=name, columns=COLUMNS + more, default=DEFAULT, generated=GENERATED)
 
 
-# Inserts rows with the tokens first .. first + amount - 1, each in a block of its own. An exception rolls every n-th
-# block back; the argument "undone" is n.
+# Inserts rows with the tokens first .. first + amount - 1, each in its own block. An exception rolls back every n-th
+# block, where n is the argument "undone".
 BLOCKS = """
 CREATE FUNCTION s_blocks(target regclass, region int, first bigint, amount int, undone int) RETURNS void
 LANGUAGE plpgsql AS $$

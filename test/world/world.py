@@ -1,4 +1,4 @@
-"""State that all threads of a run share: servers, the ledger, the stages of the run."""
+"""The state that all threads of a run share: servers, the ledger, and the stages of the run."""
 
 import itertools
 import random
@@ -23,7 +23,7 @@ def targets_of(tables: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
 
 @dataclass
 class Prepared:
-    """A prepared transaction, which waits for COMMIT PREPARED or ROLLBACK PREPARED."""
+    """A prepared transaction that is not yet committed or rolled back."""
 
     gid: str
     rows: Rows
@@ -31,28 +31,28 @@ class Prepared:
 
 @dataclass
 class World:
-    superuser: str  # the server's address, for its superuser
+    superuser: str  # connection string of the superuser
     seed: int
     standby: str = ""
     edition: Edition = EDITIONS["c"]
     was_promoted: bool = False
     was_restored: bool = False
     is_long: bool = False  # servers are killed, so roles must survive a lost connection
-    pooler: int | None = None  # the port of a pooler, for readers on the primary
+    pooler: int | None = None  # port of the pooler through which readers connect to the primary
     ledger: Ledger = field(default_factory=Ledger)
-    # The stages of the round, which are set in this order. At the end of a broken round all stages are set.
+    # The stages of the round, set in this order. All of them are set at the end of a broken round.
     stop: threading.Event = field(default_factory=threading.Event)  # writers must end
     settled: threading.Event = field(default_factory=threading.Event)  # writers have ended; the standby has all rows
     released: threading.Event = field(default_factory=threading.Event)  # the transaction held open has committed
-    broken: threading.Event = field(default_factory=threading.Event)  # there was a problem
+    broken: threading.Event = field(default_factory=threading.Event)  # a problem was found
     problems: list[str] = field(default_factory=list)
-    # Targets of inserts into partitioned tables: the table or partition in the statement, and the region of the row.
+    # Targets of inserts into partitioned tables: the table or partition to insert into, and the region of the row.
     targets: dict[str, list[tuple[str, int]]] = field(default_factory=lambda: targets_of(TABLES))
     prepared: list[Prepared] = field(default_factory=list)
     lanes_prepared: dict[str, Rows] = field(default_factory=dict)  # all prepared transactions so far, by gid
     lanes: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     checks: int = 0
-    done: Counter[str] = field(default_factory=Counter)  # actions of owners on their tables
+    done: Counter[str] = field(default_factory=Counter)  # number of events of each kind
     moves: int = 0  # odd while a partition of the restless table is being attached or detached
 
     @property
@@ -78,12 +78,12 @@ class World:
         self.broken.set()
 
     def target(self, table: str, rng: random.Random) -> tuple[str, int]:
-        """The table, or a partition, into which a row is inserted; and the region of the row."""
+        """Return the table or partition to insert a row into, and the region of the row."""
         return rng.choice(self.targets[table]) if table in self.targets else (table, rng.randrange(9))
 
 
 def fill(world: World, connection: Connection, amount: int, tables: Sequence[str] = TABLES) -> None:
-    """Insert rows of a new lane, with one transaction for each table."""
+    """Insert ``amount`` rows into each table under a new lane, with one transaction per table."""
     lane = next(world.lanes)
     for number, table in enumerate(tables):
         first = token_of(lane, number, 0)

@@ -1,4 +1,4 @@
-"""Sixteen sessions that write in every way, and record the rows that they have committed."""
+"""Sixteen sessions that write in all kinds of transactions, and record the rows that they committed."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,22 +17,22 @@ from world.world import Prepared, World
 
 WRITERS = 16
 MOST_ROWS = 600
-# If a transaction has more than 64 savepoints, snapshots do not list them ("overflow").
+# A snapshot does not list the subtransactions of a transaction that has more than 64 of them ("overflow").
 OVERFLOWING = (65, 150)
 MOST_PREPARED = 20
 ISOLATIONS = ("READ COMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
 
-# Errors that occur if a partition was detached while a writer waited for the session that changed the table.
+# Errors that are raised if a partition was detached while the writer waited for the table's lock.
 NO_PARTITION = ("no partition of relation", "violates partition constraint")
 
 
 class UndoError(Exception):
-    """The writer rolls its transaction back on purpose."""
+    """Raised by a writer to roll back its own transaction."""
 
 
 def may_fail(error: psycopg.Error) -> bool:
-    """True if the manual documents this error for writers, whose transaction is then rolled back."""
+    """Return True if the manual documents the error for writers, whose transaction is then rolled back."""
     if isinstance(error, psycopg.errors.CheckViolation):
         return any(text in str(error) for text in NO_PARTITION)
     return isinstance(error, psycopg.errors.UndefinedTable) or passes(error)
@@ -53,7 +53,7 @@ class Draft:
 
 
 class Writer(Role):
-    """One session. Its transactions follow each other, so readers must deliver them in this order."""
+    """A session whose transactions run one after another. Readers must deliver the rows in this order."""
 
     tables: tuple[str, ...] = TABLES
     calm: tuple[str, ...] = CALM
@@ -83,11 +83,11 @@ class Writer(Role):
         return Draft(self.lane if lane is None else lane, self.transactions)
 
     def insert(self, draft: Draft, amount: int, tables: tuple[str, ...] = ()) -> None:
-        """Insert rows into one table: row by row, by one statement, or by COPY."""
+        """Insert rows into one table, with one INSERT statement or with COPY."""
         table = self.rng.choice(tables or self.tables)
         target, region = self.world.target(table, self.rng)
         tokens = draft.take(amount)
-        # Record the tokens before the statement: a server may commit it, and be killed before it answers.
+        # Record the tokens before the statement: the server may commit the statement, and be killed before it answers.
         draft.keep(table, tokens)
         if self.rng.random() < 0.3:
             with self.connection.cursor().copy(f"COPY {target} (region, token) FROM STDIN".encode()) as copy:
@@ -126,7 +126,7 @@ class Writer(Role):
         self.world.ledger.add(draft.rows)
 
     def several(self) -> None:
-        """Insert batches into one or more tables; sometimes check the count within the transaction."""
+        """Insert rows into one or more tables, and sometimes check a count within the transaction."""
         draft = self.draft()
         batch = [lambda: self.insert(draft, self.rng.randint(1, self.most_rows))] * self.rng.randint(1, 3)
         self.commit(draft, *batch, self.count)
@@ -152,7 +152,7 @@ class Writer(Role):
         self.commit(draft, nest, self.count)
 
     def blocks(self) -> None:
-        """Insert rows in more EXCEPTION blocks than a snapshot lists. The transaction stays open for up to 0.5 s."""
+        """Insert rows in more EXCEPTION blocks than a snapshot lists, and keep the transaction open for up to 0.5 s."""
         draft = self.draft()
         table = self.rng.choice(self.tables)
         target, region = self.world.target(table, self.rng)
@@ -206,9 +206,9 @@ class Writer(Role):
             versions[token] = (stream, version)
 
     def two_phase(self) -> None:
-        """Run the first phase of a two-phase commit, with a lane of its own, because the second phase may be late.
+        """Prepare a transaction in a new lane, because it may be committed much later.
 
-        The second phase follows at once if the transaction may have written to tables that owners change.
+        It is committed or rolled back at once if it may have written to tables that owners change.
         """
         if len(self.world.prepared) >= MOST_PREPARED:
             return
@@ -224,7 +224,7 @@ class Writer(Role):
             self.connection.execute(f"PREPARE TRANSACTION '{prepared.gid}'".encode())
         except psycopg.Error as error:
             if is_lost(error):
-                self.world.prepared.append(Prepared(f"lane {draft.lane}", draft.rows))  # may exist
+                self.world.prepared.append(Prepared(f"lane {draft.lane}", draft.rows))  # it may have been prepared
             roll_back(self.connection)
             if not may_fail(error):
                 raise
@@ -244,9 +244,9 @@ class Writer(Role):
 
 
 def finish_prepared(world: World, connection: Connection, prepared: Prepared, commit: bool) -> None:
-    """Execute COMMIT PREPARED, and record the rows, or execute ROLLBACK PREPARED.
+    """Execute COMMIT PREPARED and record the rows, or execute ROLLBACK PREPARED.
 
-    If the server is killed, the transaction may or may not exist afterwards.
+    If the server is killed meanwhile, the transaction may or may not exist afterwards.
     """
     try:
         connection.execute(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED '{prepared.gid}'".encode())
@@ -263,17 +263,17 @@ def finish_prepared(world: World, connection: Connection, prepared: Prepared, co
 
 
 def finish_all(world: World) -> None:
-    """Run the second phase of all prepared transactions, except for the transaction that is held open."""
+    """Commit all prepared transactions, or roll them all back. The transaction that is held open is not among them."""
     with connect(world.primary) as connection, suppress(IndexError):  # another session was faster
         while world.prepared:
             finish_prepared(world, connection, world.prepared.pop(), world.seed % 2 == 0)
 
 
 def check_count(world: World, connection: Connection, table: str, role: str) -> None:
-    """Compare exact_count() with count(*) in one statement, which has one snapshot.
+    """Compare exact_count() with count(*) in one statement, so that both use the same snapshot.
 
     The rows of partitions are counted leaf by leaf: count(*) of the table would miss a partition that was attached
-    after the statement was planned, or after the transaction first used the table. A difference is not reported if
+    after the statement was planned, or after the transaction first used the table. A difference is ignored if
     partitions were attached or detached in the meantime.
     """
     moves, leaves = world.moves, leaves_of(connection, table)

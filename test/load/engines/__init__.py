@@ -1,1 +1,1 @@
-"""script/engines: a load under which the Spark data source must deliver each row exactly once."""
+"""The load test script/engines: the Spark data source must deliver each row exactly once."""

@@ -1,4 +1,4 @@
-"""The command of the load: ``python -m load.engines``."""
+"""Command line of the Spark load test: ``python -m load.engines``."""
 
 import random
 import signal
@@ -25,10 +25,10 @@ from world.tables import BLOCKS, table
 from world.world import World, fill
 from world.writers import WRITERS, Writer, finish_all
 
-# The form of each server's table, with an additional column that no writer sets.
+# The form of the table on each server, with an additional column that no writer sets.
 FORMS = {"uuid": "", "number": ", more int", "hashed": ""}
 BODY = ", body text DEFAULT 'row'"
-LANES = 1 << 20  # size of the range of lane numbers of one server, for writers and prepared transactions
+LANES = 1 << 20  # number of lanes that are reserved for the writers and prepared transactions of one server
 LARGE = 1_000_000
 SCHEMA = "region int, token bigint, body string"
 OPTIONS: dict[str, object] = {"table": "events", "max_rows": 100_000, "parts": 2}
@@ -58,7 +58,7 @@ def servers(seed: int) -> Iterator[list[World]]:
 
 @contextmanager
 def written(worlds: Sequence[World]) -> Iterator[None]:
-    """Run writers on each server during the block, and a transaction of a million rows on the first server."""
+    """Run writers on each server during the block, and insert a million rows in one transaction on the first server."""
     writers = [Crowd(worlds[number % len(worlds)], number) for number in range(WRITERS)]
     with ThreadPoolExecutor(1) as pool, connect(worlds[0].primary) as connection:
         large = pool.submit(fill, worlds[0], connection, LARGE, ("events",))
@@ -117,7 +117,7 @@ def main(kills: int, seed: int | None) -> None:
 
 
 def report(counts: Counter[int], worlds: Sequence[World], done: Counter[str]) -> None:
-    due = set().union(*(world.ledger.due("events") for world in worlds))  # tokens that must be in Parquet
+    due = set().union(*(world.ledger.due("events") for world in worlds))  # tokens that the Parquet files must contain
     lost, phantom = due - counts.keys(), counts.keys() - due
     repeated = [row for row, times in counts.items() if times > 1]
     problems = [problem for world in worlds for problem in world.problems]

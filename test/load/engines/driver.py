@@ -1,4 +1,4 @@
-"""A driver of Spark and its executors: processes that the load kills."""
+"""A Spark driver and its executors, which the load test kills."""
 
 import json
 import os
@@ -16,8 +16,8 @@ import pyarrow.parquet
 
 from load.engines.stream import Stream
 
-PATIENCE = 600  # seconds for a batch, including the start of Spark on a busy machine
-# Spark waits 10 s for a Python worker to connect, and has no setting for this time. A busy machine needs longer.
+PATIENCE = 600  # maximum seconds for a batch, including the startup of Spark on a busy machine
+# Spark waits 10 s for a Python worker to connect. This timeout is not configurable, and too short on a busy machine.
 TOO_SLOW = b"Python worker failed to connect back"
 EXECUTOR = b"CoarseGrainedExecutorBackend"
 
@@ -29,7 +29,7 @@ class Driver:
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start Spark. Spark writes only below the folder, and leaves no files elsewhere when it is killed."""
+        """Start Spark with all its files in the folder, so that it leaves no files elsewhere when it is killed."""
         places = {"SPARK_LOCAL_DIRS": "local", "SPARK_WORKER_DIR": "work", "TMPDIR": ""}
         environment = os.environ | {name: str(self.folder / place) for name, place in places.items()}
         environment["PYTHONPATH"] = str(Path(__file__).parents[2])
@@ -41,7 +41,7 @@ class Driver:
             )
 
     def again(self) -> bool:
-        """Start Spark again if it gave up because Python was too slow; True if Spark was started."""
+        """Restart Spark if it gave up because Python was too slow. Return True if Spark was restarted."""
         if TOO_SLOW not in self.log.read_bytes()[self.said :]:
             return False
         print("Python did not start in 10 s, and Spark gave up: starting Spark again", file=sys.stderr)
@@ -72,7 +72,7 @@ def processes_of(group: int) -> list[int]:
 
 
 def command_of(pid: int) -> bytes:
-    """The arguments of a process; empty if the process has ended."""
+    """Return the command line of a process, or an empty string if the process has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

@@ -1,7 +1,7 @@
-"""Run the recipe of docs/spark.md in Spark with Delta Lake, and print the copy. Imports only PySpark.
+"""Run the recipe in docs/spark.md in Spark with Delta Lake, and print the copy.
 
-``python merge.py RECIPE`` runs in the folder for the files of the recipe. RECIPE is a file with the text of the recipe,
-which is run for each line of standard input.
+Run ``python merge.py RECIPE`` in the folder for the recipe's files. RECIPE is a file with the source code of the
+recipe, which is executed once for each line of standard input. This program imports only PySpark.
 """
 
 import json
@@ -17,7 +17,7 @@ SETTINGS = {
     "spark.driver.memory": "1g", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
-    # There is no Hive metastore: the catalog is in memory, because one process runs all steps.
+    # The catalog is in memory, without a Hive metastore, because one process runs all steps.
     "spark.sql.warehouse.dir": str(Path("warehouse").absolute()),
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The driver that is killed. It streams rows into Parquet; at the end it reads the rows that Spark finds in Parquet.
+"""The Spark driver that is killed. It streams rows into Parquet files, and reads the files at the end.
 
 ``python -m load.engines.stream FOLDER STREAM [--to-the-end]``
 """
@@ -15,7 +15,7 @@ import pyarrow.parquet
 from inorder.spark.source import InorderDataSource
 from pyspark.sql import DataFrame, SparkSession
 
-# These settings halve the CPU time of a start, and there are many starts.
+# These settings halve the CPU time of Spark's startup, and the test starts Spark often.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SETTINGS = {
     "spark.driver.memory": "1g", "spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1",

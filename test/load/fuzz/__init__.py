@@ -1,4 +1,4 @@
-"""Calls by a hostile role, named mallory, of every function that it may execute, while other roles use the extension.
+"""A fuzz test: the hostile role mallory calls every function that it may execute, while other roles use the extension.
 
-The role passes any arguments, changes its settings, and creates objects.
+Mallory passes random arguments, changes settings, and creates objects.
 """

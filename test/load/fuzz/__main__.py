@@ -1,4 +1,4 @@
-"""The command script/fuzz."""
+"""Command line of script/fuzz."""
 
 import random
 import sys

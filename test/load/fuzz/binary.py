@@ -1,4 +1,4 @@
-"""Calls with values of the extension's types in the binary format of the protocol, valid and invalid."""
+"""Calls with valid and invalid values of the extension's types in the protocol's binary format."""
 
 import random
 import struct

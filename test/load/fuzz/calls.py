@@ -1,4 +1,4 @@
-"""Calls of the functions, operators, casts and types of the extension, as SQL text."""
+"""Random SQL expressions that call the functions, operators, casts and types of the extension."""
 
 import random
 from collections import Counter
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from load.fuzz.catalogue import Catalogue, Function
 from load.fuzz.values import Values, quote
 
-# Functions that read or change more than their arguments are called six times as often as other functions.
+# Functions that use tables or other state are called six times as often as other functions.
 STATEFUL = 6
 NAMES = ("feed_", "exact_", "btree_", "uuid_sequence")
 
@@ -26,7 +26,7 @@ class Calls:
         ]
 
     def any(self) -> str:
-        """An expression, or a query in parentheses, that uses an object of the extension."""
+        """Return an expression, or a query in parentheses, that uses an object of the extension."""
         self.values.look_elsewhere()
         chance = self.rng.random()
         if chance < 0.82 or not self.catalogue.operators:  # the SQL edition has no operators
@@ -61,7 +61,7 @@ class Calls:
         return f"(SELECT public.{function.name}({inner}){after} FROM (VALUES {rows}) AS v(x){limit})"
 
     def operator(self) -> str:
-        """An operator between two values, or in a query of a table that has indexes on columns of the type."""
+        """Return an expression with an operator, or a query that uses the operator on indexed columns."""
         schema, name, left, right = self.rng.choice(self.catalogue.operators)
         self.called[f"operator {name} ({left}, {right})"] += 1
         operand, second = self.values.of(left), self.values.of(right)

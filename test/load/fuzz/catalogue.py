@@ -1,11 +1,11 @@
-"""The functions, operators, casts and types of the extension, from the catalog of the server."""
+"""The functions, operators, casts and types of the extension, read from the system catalog."""
 
 from dataclasses import dataclass
 from typing import Any, cast
 
 from inorder.connection.database import Connection
 
-# Objects of the extension, or of the two schemas of the SQL edition: functions, types, operators and casts.
+# Functions, types, operators and casts that belong to the extension or, in the SQL edition, to its installer.
 MEMBERS = """
 (SELECT d.classid, d.objid FROM pg_depend AS d JOIN pg_extension AS e ON e.oid = d.refobjid AND e.extname = 'inorder'
     AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
@@ -21,8 +21,8 @@ SELECT p.oid::int, n.nspname, p.proname, p.prokind::text, p.pronargdefaults,
 FROM {MEMBERS} JOIN pg_proc AS p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
 JOIN pg_namespace AS n ON n.oid = p.pronamespace
 WHERE has_function_privilege('mallory', p.oid, 'EXECUTE')
-  -- In the SQL edition, admitted roles can write the state, also by internal functions. Only public functions check
-  -- who owns a feed or a table.
+  -- In the SQL edition, admitted roles can write the state, including with internal functions. Only public functions
+  -- check who owns a feed or a table.
   AND (n.nspname <> 'inorder_internal' OR p.proowner <> 'installer'::regrole) ORDER BY n.nspname, p.oid
 """
 OPERATORS = f"""
@@ -64,7 +64,7 @@ class Catalogue:
 
 
 def read(admin: Connection) -> Catalogue:
-    """Read the catalogue. The admin's search_path has only pg_catalog, so names of types contain their schema."""
+    """Read the catalog. The admin's search_path has only pg_catalog, so that type names contain their schema."""
     functions, operators, casts, types = (
         cast(list[Any], admin.execute(query.encode()).fetchall()) for query in (FUNCTIONS, OPERATORS, CASTS, TYPES)
     )

@@ -1,4 +1,4 @@
-"""Changes that mallory makes to his own tables between calls: to rows, columns, partitions and triggers."""
+"""Changes that mallory makes to his own tables between calls: rows, columns, partitions and triggers."""
 
 import random
 
@@ -123,7 +123,7 @@ HOLDS = (
 
 
 def hold(rng: random.Random, values: Values) -> list[str]:
-    """The statements of a transaction that stays open, or is prepared."""
+    """Return the statements of a transaction that stays open or is prepared."""
     table = values.own(rng)
     held = [named(rng, text, table) for text in rng.sample(HOLDS, rng.randint(1, 2))]
     statements = ["ROLLBACK", "BEGIN", "SAVEPOINT s", *held]
@@ -143,7 +143,7 @@ def named(rng: random.Random, text: str, table: Relation) -> str:
 
 
 def trigger(rng: random.Random, table: Relation) -> str:
-    """A random trigger that mostly calls feed_guard()."""
+    """Return the definition of a random trigger, which usually calls feed_guard()."""
     events = rng.sample(("INSERT", "DELETE", "TRUNCATE", "UPDATE"), rng.randint(1, 3))
     columns = rng.sample(("n", table.column, "k", "more", "ctid", "e"), rng.randint(1, 2))
     if "UPDATE" in events and rng.random() < 0.6:
@@ -170,7 +170,7 @@ def change(rng: random.Random, values: Values) -> str:
 
 
 def use(rng: random.Random, table: Table) -> list[str]:
-    """Statements of an honest owner, which make a table readable, create a feed, and start a count."""
+    """Return statements that an honest owner would run: make a table readable, create a feed, and start a count."""
     name, feed = f"{quote(table.relation.name)}::regclass", quote(table.relation.feed)
     ways = [
         f"SELECT public.feed_enable({name})",

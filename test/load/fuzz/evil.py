@@ -1,6 +1,6 @@
-"""Functions, operators, casts and tables of mallory that report if another role runs their code.
+"""Mallory's functions, operators, casts and tables, which report when another role runs their code.
 
-The functions write to the server's log, because neither a rollback nor a setting of the session removes a log message.
+The functions write to the server log, because neither a rollback nor a session setting removes a log message.
 """
 
 import random
@@ -9,7 +9,7 @@ MARK = "fuzz: ran as"
 
 
 def body(name: str, result: str) -> str:
-    """The body of a PL/pgSQL function that logs the current user unless it is mallory."""
+    """Return the body of a PL/pgSQL function that logs the current user unless it is mallory."""
     return (
         f"$evil$BEGIN IF CURRENT_USER OPERATOR(pg_catalog.<>) 'mallory'::pg_catalog.name THEN "
         f"RAISE LOG '{MARK} % for %: {name}', CURRENT_USER, SESSION_USER; END IF; RETURN {result}; END$evil$"
@@ -24,8 +24,8 @@ def function(name: str, types: str, returns: str, result: str, schema: str = "ma
 
 
 TYPES = ("bigint", "integer", "uuid", "text", "name", "oid", "boolean", "timestamp with time zone")
-# Copies of functions that generated queries or internal functions call, with the same or other argument types. If the
-# schema of the copies is first in search_path, or if their types match better, the server would choose the copies.
+# Overloads of functions that generated queries and internal functions call. An unqualified call would resolve to an
+# overload if its schema came first in search_path, or if its argument types matched better.
 OVERLOADS = (
     ("format", "text, text", "text", "$1"), ("format", "text, name", "text", "$1"),
     ("format", "text, regclass", "text", "$1"),

@@ -1,6 +1,6 @@
-"""Calls by the fast path of the protocol, which uses no query, plan or portal.
+"""Calls through the fast-path interface of the protocol, which uses no query, plan or portal.
 
-libpq has PQfn() for such calls; psycopg has no function for them.
+The libpq function for such calls is PQfn(). psycopg has no such function.
 """
 
 import os
@@ -20,7 +20,7 @@ Values = list[bytes | None]
 
 
 def message(oid: int, values: Values, form: int) -> bytes:
-    """A message FunctionCall. All arguments and the result are in the same format, text or binary.
+    """Return a FunctionCall message. Arguments and result are all in text format, or all in binary format.
 
     >>> message(7, [b"x", None], TEXT).hex()
     '4600000019000000070001000000020000000178ffffffff0000'
@@ -29,7 +29,7 @@ def message(oid: int, values: Values, form: int) -> bytes:
 
 
 def answer(line: int) -> dict[str, str]:
-    """Read messages up to ReadyForQuery; return the fields of the error, or an empty dictionary without an error."""
+    """Read messages up to ReadyForQuery. Return the error's fields, or an empty dictionary if there was no error."""
     received, fields = b"", dict[str, str]()
     while True:
         select.select([line], [], [])
@@ -45,7 +45,7 @@ def answer(line: int) -> dict[str, str]:
 
 
 def run(session: Session, oid: int, values: Values, form: int, shown: str) -> Outcome:
-    """A call on the session's own connection, which is idle: libpq has read all messages."""
+    """Make a call on the session's connection, which must be idle: libpq has then read all messages."""
     session.statements.append(shown)
     session.watchdog.begin(session.pid)
     try:
@@ -56,13 +56,13 @@ def run(session: Session, oid: int, values: Values, form: int, shown: str) -> Ou
         fields = {}
     finally:
         elapsed = session.watchdog.end(session.pid)
-    session.run("", quiet=True)  # shows libpq the state of the transaction
+    session.run("", quiet=True)  # lets libpq read the transaction status
     source = " ".join(fields.get(name, "") for name in "FLR")
     return Outcome(shown, elapsed, "08006" if session.lost else fields.get("C", ""), fields.get("M", ""), source)
 
 
 def call(rng: random.Random, session: Session, calls: Calls, oracles: Oracles) -> Outcome:
-    """Call any function: in text format with values as in statements, or in binary format with random bytes."""
+    """Call a random function, with typed values in text format or with random bytes in binary format."""
     function = rng.choice(calls.catalogue.functions)
     form = rng.choice((TEXT, TEXT, TEXT, BINARY))
     values: Values = [binary.value(rng) for _ in function.types]

@@ -1,4 +1,4 @@
-"""The work of honest users during the attacks: it must succeed with correct results, and run no code of mallory."""
+"""Honest users, who work during the attacks. They must get correct results, and must not run mallory's code."""
 
 import random
 from collections import Counter
@@ -16,10 +16,11 @@ PATHS = (
     '"$user", public', "public", "mallory, pg_catalog, public", "mallory, public", "public, pg_catalog",
     "pg_catalog, public, mallory",
 )  # fmt: skip
-# Sessions do not set time limits on the server: such limits would include time in which the machine runs no process.
-# The watchdog interrupts statements that take too long.
+# Sessions set no timeouts on the server, because these would count the time while the machine is suspended. The
+# watchdog cancels statements that take too long.
 LIMITS = "RESET ALL"
-# Reads by roles that do not own the table: {t} is its name, {r} a regclass, {f} its feed, {o} the feed's owner.
+# Calls by roles that do not own the table: {t} is the table's name, {r} its regclass, {f} its feed, {o} the feed's
+# owner.
 READS = (
     "SELECT public.exact_count({r})",
     "SELECT public.exact_count_fold({r})",
@@ -59,10 +60,10 @@ PLAIN = (
     "SELECT pg_catalog.count(*) FROM {t} AS e WHERE e.{c} OPERATOR(pg_catalog.<) {low}",
     "SELECT * FROM {t} AS e WHERE e.{c} IS NULL",
 )  # fmt: skip
-# Functions that a plain SELECT may run, if indexes or constraints of the table call them. While mallory changes his
-# tables, the SELECT that was run for comparison may have found the table without these indexes and constraints.
+# Functions that even a plain SELECT may run if the table's indexes or constraints call them. While mallory changes his
+# tables, the plain SELECT that serves as a reference may have run before they existed.
 MAY_RUN = ("mallory.evil(", "mallory.evil_true(")
-# SQLSTATEs, or their beginnings, of errors that mallory's changes to his own tables may cause.
+# SQLSTATEs, or prefixes of them, that mallory's changes to his own tables may cause.
 EXPECTED = (
     "42", "55", "22", "23", "0A", "2B", "25", "27", "57014", "40", "53", "54", "38", "21", "P0", "3F", "3D", "09",
     "44",
@@ -74,7 +75,7 @@ class Honest:
     world: World
     rng: random.Random
     oracles: Oracles
-    relations: list[Relation] = field(default_factory=list)  # tables of mallory
+    relations: list[Relation] = field(default_factory=list)  # mallory's tables
     delivered: dict[str, Counter[str]] = field(default_factory=dict)
     sessions: dict[str, Session] = field(default_factory=dict)
     stormy: bool = False  # true while mallory changes his tables
@@ -94,7 +95,7 @@ class Honest:
         self.oracles.remember()
 
     def open(self, role: str) -> Session:
-        """The existing session of the role, or sometimes a new one, with a search_path that may contain mallory."""
+        """Return the role's session, or sometimes a new one, with a search_path that may contain mallory's schema."""
         session = self.sessions.get(role)
         if session is None or session.lost or self.rng.random() < 0.1:
             if session is not None:
@@ -217,9 +218,9 @@ class Honest:
         return [relation for relation in existing if relation.name in readable or self.rng.random() < 0.2]
 
     def run_plain(self, session: Session, relation: Relation, mallory: Session) -> set[str]:
-        """The functions of mallory that a plain SELECT runs in this session, or in a new session.
+        """Return mallory's functions that a plain SELECT runs, in this session and in a new session.
 
-        A new session also simplifies the expressions of the table, and runs functions for that.
+        In a new session, the server also runs functions to simplify the table's expressions.
         """
         self.oracles.check_log(mallory, session.pid)
         fresh = self.world.session(session.role)
@@ -260,7 +261,7 @@ class Honest:
 
     def judge(self, session: Session, outcome: Outcome, mallory: Session) -> None:
         self.world.honest[f"{session.role} on mallory's {'ok' if outcome.ok else outcome.state[:2]}"] += 1
-        # null::table names a table that is dropped before the server looks up its columns.
+        # The table in NULL::table may be dropped before the server looks up its columns.
         was_dropped = (
             self.stormy and "could not open relation with OID" in outcome.message and "NULL::" in outcome.statement
         )

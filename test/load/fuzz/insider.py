@@ -1,4 +1,4 @@
-"""The role that installed the extension. This role is not a superuser, but may write the state, as pg_restore does."""
+"""Attacks by the role that installed the extension: not a superuser, but allowed to write the state for pg_restore."""
 
 import random
 from dataclasses import replace
@@ -65,7 +65,7 @@ def count_row(rng: random.Random, values: Values, relation: str) -> str:
 
 
 def garbage(rng: random.Random, values: Values) -> str:
-    """A row that no function of the extension would write."""
+    """Return a statement that inserts a row that no function of the extension would write."""
     values.look_elsewhere()
     relation = values.regclass() if rng.random() < 0.7 else f"{values.plain('oid')}::oid::regclass"
     make = rng.choice((table_row, table_row, feed_row, feed_row, count_row))
@@ -100,7 +100,7 @@ class Insider:
         oracles.remember()
 
     def read(self, oracles: Oracles, honest: Honest, mallory: Session) -> None:
-        """Read as the superuser, who may forge feeds, through feeds that feed_create() never created."""
+        """Read from forged feeds, which feed_create() never created, as the superuser."""
         session = honest.open("postgres")
         for relation in honest.known():
             session.run("BEGIN")

@@ -1,4 +1,4 @@
-"""Findings in the server's log: crashes, leaks, and the roles that ran mallory's functions."""
+"""Findings in the server log: crashes, leaks, and roles that ran mallory's functions."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ LEAK = re.compile(
     r"past|still referenced",
     re.I,
 )
-# A parallel worker exits with code 1 if its leader is cancelled.
+# A parallel worker that exits with code 1 did not crash: its leader was canceled.
 CRASH = re.compile(r"terminated by (?:signal|exception)|server process .* exited|all server processes terminated")
 
 
@@ -32,7 +32,7 @@ class Log:
         self.rest = ""
 
     def read(self) -> tuple[list[Run], list[str]]:
-        """Runs of mallory's functions by other roles since the last call, and messages about crashes and leaks."""
+        """Return other roles' runs of mallory's functions since the last call, and messages about crashes and leaks."""
         with self.path.open("rb") as file:
             file.seek(self.offset)
             data = file.read()

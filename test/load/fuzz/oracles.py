@@ -1,4 +1,4 @@
-"""Invariants that must hold whatever mallory does."""
+"""Invariants that must hold regardless of mallory's actions."""
 
 import re
 from dataclasses import dataclass, field
@@ -10,19 +10,19 @@ from load.fuzz.settings import WATCHED
 from load.fuzz.world import World
 
 SLOW_SECONDS = 2.0
-# A timeout after more than this time means that the call was slow: timeouts that tests set on purpose are shorter.
+# A call that times out after more than this time was slow: intended timeouts are shorter.
 TIMED_OUT_SECONDS = 0.9
-# Internal errors that the server itself raises for actions of a role on its own objects: the beginning of the
-# statement, and the message with its source.
+# Internal errors that the server itself raises when a role misuses its own objects: the beginning of the statement, and
+# a pattern for the message and its source.
 INTERNAL_ALLOWED = (
     # multirange_recv() does not check the number of ranges that it receives
     ("", r"invalid memory alloc request size .*mcxt\.c"),
     # jsonb_recv() raises this error for an unknown version
     ("", r"unsupported jsonb version number \d+ \(jsonb\.c"),
-    # PREPARE p AS SELECT NULL::t; DROP TABLE t; EXECUTE p: a plan does not depend on the types that it contains
+    # PREPARE p AS SELECT NULL::t; DROP TABLE t; EXECUTE p: a plan records no dependency on the types of its constants
     ("EXECUTE ", r"cache lookup failed for type \d+ \((tupdesc|lsyscache)\.c"),
-    # SELECT * FROM f(NULL::t) while another session drops t: the parser, which has not locked t, wants to report that a
-    # function in FROM has an unsupported return type, and no longer finds its name
+    # SELECT * FROM f(NULL::t) while another session drops t: the parser, which has not locked t, no longer finds the
+    # type name for its error message that a function in FROM has an unsupported return type
     ("SELECT ", r"cache lookup failed for type \d+ \(format_type\.c"),
 )
 # Functions that return as many rows as their arguments request.
@@ -134,7 +134,7 @@ class Oracles:
             self.world.fail("time", f"{how}: {outcome.statement[:500]}", session)
 
     def check_log(self, session: Session, own_pid: int | None = None) -> list[str]:
-        """Record a failure if a role other than mallory ran his functions; returns runs of the process ``own_pid``."""
+        """Return mallory's functions that the process ``own_pid`` ran. Runs in other processes are failures."""
         runs, complaints = self.world.log.read()
         for complaint in complaints:
             self.world.fail("log", complaint, session, key=generalised(complaint))
@@ -146,7 +146,7 @@ class Oracles:
 
 
 def made_before(session: Session, outcome: Outcome) -> list[str]:
-    """Earlier statements, such as PREPARE, whose calls this statement may execute although it contains no call."""
+    """Return earlier statements, such as PREPARE, whose calls this statement may execute."""
     uses = ("FETCH", "EXECUTE", "CLOSE", "COMMIT")
     if not outcome.statement.startswith(uses) and "mallory." not in outcome.statement:
         return []
@@ -161,7 +161,7 @@ def is_internal(outcome: Outcome) -> bool:
 
 
 def generalised(message: str) -> str:
-    """A message without its numbers and names.
+    """Replace the numbers and names in a message with placeholders.
 
     >>> generalised('relation 17 of "a"')
     'relation N of S'

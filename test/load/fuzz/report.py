@@ -1,4 +1,4 @@
-"""The result of a run, as text."""
+"""The result of a run, formatted as text."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ class Result:
     seconds: float
     sessions: int = 0
     statements: int = 0
-    offered: int = 0  # functions, operators, casts and types that mallory may use
+    offered: int = 0  # number of functions, operators, casts and types that mallory may use
     functions: list[str] = field(default_factory=list)  # the functions among them
     called: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""Sessions of mallory, one after the other. Between his statements, the other roles take turns."""
+"""Mallory's sessions, one after another. The other roles work between his statements."""
 
 import random
 import time
@@ -81,7 +81,7 @@ class Mallory:
             self.say(self.rng.choice(wraps.TRANSACTIONS))
 
     def make_call(self) -> None:
-        """Make one call, which may take several statements, or execute a call that was prepared before some changes."""
+        """Make a call, which may take several statements, or execute a call that was prepared earlier."""
         if self.prepared and self.rng.random() < 0.05:
             self.say(f"EXECUTE {self.rng.choice(self.prepared)}", is_call=True)
             return
@@ -104,7 +104,7 @@ class Mallory:
                     self.say("ROLLBACK TO s")
 
     def turn(self) -> None:
-        """Let the other roles work while mallory has an open transaction, or changes his tables."""
+        """Let the other roles work while mallory has an open transaction or changes his tables."""
         if self.rng.random() < 0.4:
             self.honest.stormy = True
             with Storm(self.world, self.oracles, self.values):
@@ -117,7 +117,7 @@ class Mallory:
             self.honest.turn(self.session)
 
     def perform(self, deadline: float) -> None:
-        """Run until the session ends, or the time is over."""
+        """Run statements until the session ends or the deadline has passed."""
         self.prepare()
         self.oracles.remember()
         for number in range(1, self.rng.randint(STATEMENTS // 2, STATEMENTS * 3 // 2)):

@@ -1,4 +1,4 @@
-"""A session of a role: its statements, and how each of them ended."""
+"""A role's session: its statements, and the outcome of each one."""
 
 import os
 import signal
@@ -16,14 +16,14 @@ from psycopg.conninfo import make_conninfo
 INTERRUPT_SECONDS = 4.0
 TERMINATE_SECONDS = 12.0
 LOOK_SECONDS, LONGEST_LOOK = 0.2, 0.5
-KEPT = 5000  # statements
+KEPT = 5000  # number of statements
 MOST_ROWS = 5000
 
 
 @dataclass(frozen=True)
 class Outcome:
     statement: str
-    seconds: float  # without the time in which the server process waited for a processor
+    seconds: float  # without the time that the server process waited for a CPU
     state: str = ""  # SQLSTATE, or empty
     message: str = ""
     source: str = ""  # file and function of the server that raised the error
@@ -35,7 +35,7 @@ class Outcome:
 
 
 def seconds_in_queue(pid: int) -> float:
-    """Seconds that a process has waited for a processor; 0 if unknown."""
+    """Return how many seconds a process has waited for a CPU; 0 if unknown."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="utf-8").split()[1]) / 1e9
     except (OSError, IndexError):
@@ -43,16 +43,16 @@ def seconds_in_queue(pid: int) -> float:
 
 
 class Watchdog:
-    """Interrupts, then ends, a session whose statement takes too long.
+    """Cancels a statement that takes too long; if it continues, terminates the session.
 
-    Time in which the machine runs no process at all is not counted.
+    The time while the machine is suspended is not counted.
     """
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.looked, self.lost = time.monotonic(), 0.0  # time of the last check; seconds in which no process ran
+        self.looked, self.lost = time.monotonic(), 0.0  # time of the last check; seconds while suspended
         self.began: dict[int, float] = {}
-        self.queued: dict[int, float] = {}  # pid -> seconds in the queue at the first check of a statement
+        self.queued: dict[int, float] = {}  # pid -> seconds in the CPU's queue up to the first check of a statement
         self.ended = Event()
         self.thread = Thread(target=self._watch, daemon=True)
         self.thread.start()
@@ -91,7 +91,7 @@ class Watchdog:
 
 @dataclass
 class Session:
-    """A connection of a role. Statements use the simple protocol, unless parameters are given."""
+    """A connection of a role. Statements without parameters use the simple query protocol."""
 
     role: str
     connection: psycopg.Connection[tuple[object, ...]]

@@ -25,8 +25,8 @@ CHOICES = {
     "extra_float_digits": ("-15", "3", "0"),
     "bytea_output": ("escape", "hex"),
     "xmlbinary": ("hex", "base64"),
-    # debug5 is omitted: with debug5, a cancel request takes effect within the cleanup of a subtransaction, and ends the
-    # session (FATAL).
+    # debug5 is omitted: with debug5, a cancel request takes effect during the cleanup of a subtransaction, and the
+    # error is then FATAL.
     "client_min_messages": ("error", "debug4", "notice"),
     "client_encoding": ("latin1", "sql_ascii", "utf8", "euc_jp"),
     "synchronous_commit": ("off", "on", "local", "remote_apply"),
@@ -75,7 +75,7 @@ WATCHED = sorted(
 )  # fmt: skip
 
 
-# Settings that callers of the extension's functions need not care about.
+# Settings that must not affect the extension's functions.
 HARMLESS = (
     "DateStyle", "IntervalStyle", "TimeZone", "standard_conforming_strings", "quote_all_identifiers", "array_nulls",
     "transform_null_equals", "bytea_output", "extra_float_digits", "constraint_exclusion", "plan_cache_mode",

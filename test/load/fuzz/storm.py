@@ -1,4 +1,4 @@
-"""A second session of mallory, which changes his tables at random moments while other roles read the tables."""
+"""A second session of mallory, which changes his tables at random times while other roles read them."""
 
 import random
 from threading import Event, Thread
@@ -50,7 +50,7 @@ class Storm:
                 self.session.run("ROLLBACK")
 
     def statement(self) -> str:
-        """A change of a table, or a statement that gives its name to another object, or changes its feed or count."""
+        """Return a statement that changes a table, its feed or its count, or gives its name to another object."""
         if self.rng.random() < 0.7:
             return ddl.change(self.rng, self.values)
         table = self.values.own(self.rng)

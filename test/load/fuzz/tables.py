@@ -1,8 +1,8 @@
-"""Tables of mallory: plain tables to read, and odd tables of every kind.
+"""Mallory's tables: plain tables and unusual ones.
 
-tables.sql contains the statements that create each table. The line above them has the name of the feed, the column by
-which the table is read (if it is not id), and the relation (if it is not mallory.NAME). In the statements, {t} stands
-for the relation. If the last statement is an INSERT, this statement fills the table.
+The file tables.sql contains the statements that create each table. The line above them has the name of the feed, the
+column by which the table is read (default: id), and the relation (default: mallory.NAME). In the statements, {t} stands
+for the relation. If the last statement is an INSERT, it fills the table.
 """
 
 import random
@@ -46,7 +46,7 @@ def tables() -> Iterator[Table]:
 ALL = tuple(tables())
 KEYS = next(table for table in ALL if table.relation.feed == "keys")
 
-# Other values of type regclass: OIDs of no object, and objects that are not tables of mallory.
+# Other values of type regclass: unused OIDs, and objects that are not in tables.sql or do not belong to mallory.
 ODD_RELATIONS = (
     "0", "4294967295", "1", "16384", "'pg_catalog.pg_class'", "'pg_catalog.pg_proc'", "'pg_catalog.pg_database'",
     "'pg_catalog.pg_authid'",

@@ -1,4 +1,4 @@
-"""Random SQL expressions for arguments of every type that the extension's functions have."""
+"""Random SQL expressions for each argument type of the extension's functions."""
 
 import random
 from collections.abc import Callable
@@ -92,7 +92,7 @@ STATEMENTS = (
 
 
 def quote(text: str) -> str:
-    """A standard SQL literal.
+    """Return a string as a standard SQL literal.
 
     >>> quote("it's")
     "'it''s'"
@@ -113,14 +113,14 @@ class Relation:
 class Values:
     rng: random.Random
     tables: list[Relation]
-    odd: list[str]  # values of type regclass that are not among the tables
+    odd: list[str]  # other values of type regclass
     focus: Relation = field(init=False)
 
     def __post_init__(self) -> None:
         self.look_elsewhere()
 
     def look_elsewhere(self) -> None:
-        """Choose the table that the next call is about, in most cases one of mallory."""
+        """Choose the table for the next call, usually a table of mallory."""
         self.focus = self.own(self.rng) if self.rng.random() < 0.85 else self.rng.choice(self.tables)
 
     def own(self, rng: random.Random) -> Relation:
@@ -168,7 +168,7 @@ class Values:
         ))  # fmt: skip
 
     def tstzrange(self) -> str:
-        """A range whose bounds may be open, infinite, or in the wrong order."""
+        """Return a range whose bounds may be missing, infinite, or in the wrong order."""
         low, high = (self.rng.choice(("", *TIMES)) for _ in range(2))
         if self.rng.random() < 0.15:
             return "'empty'::tstzrange"
@@ -195,7 +195,7 @@ class Values:
         return f"{quote(text % names if '%(' in text else text)}::text"
 
     def regclass(self) -> str:
-        """In most cases the chosen table; sometimes another table, another kind of object, or an unused OID."""
+        """Return the chosen table, or sometimes another table, another kind of object, or an unused OID."""
         chance = self.rng.random()
         if chance < 0.7:
             return f"{quote(self.focus.name)}::regclass"

@@ -62,7 +62,7 @@ ALICE = (
 )
 READER = ("SELECT public.feed_create('mine', 'alice.events')", "SELECT public.feed_create('numbers', 'alice.numbers')")
 QUIET = ("SET search_path = pg_catalog, pg_temp", "SET client_min_messages = error", "SET lock_timeout = '60s'")
-# The schema and the privileges of mallory, which DROP OWNED removes between sessions.
+# Statements that create mallory's schema and privileges, which DROP OWNED removes after each session.
 MALLORY = (
     "CREATE SCHEMA IF NOT EXISTS mallory AUTHORIZATION mallory",
     "GRANT USAGE ON SCHEMA mallory TO PUBLIC",

@@ -1,10 +1,10 @@
-"""Statements that call a function: alone, within a query, in a block that catches errors, by a cursor, or prepared."""
+"""Statements that call a function: alone, in a query, in a block that catches errors, through a cursor, or prepared."""
 
 import random
 
 from load.fuzz.values import quote
 
-# A block that catches errors. An internal error is logged, since the client does not get it.
+# A block that catches errors. Internal errors are logged, because the client does not receive them.
 CAUGHT = """BEGIN EXECUTE {text}; EXCEPTION WHEN OTHERS THEN
 IF SQLSTATE OPERATOR(pg_catalog.=) 'XX000'::pg_catalog.text THEN
 RAISE LOG 'fuzz: internal error %', SQLERRM; END IF; END"""

@@ -1,1 +1,1 @@
-"""Hours of load, in pieces: each reader must get each row once, and latency, state and memory must not grow."""
+"""A soak test: under hours of load, each reader must get each row once, and latency, state and memory must not grow."""

@@ -1,4 +1,4 @@
-"""Writers at a given rate, an owner who changes the tables, and a count."""
+"""Writers with a given rate, an owner who changes the tables, and a role that checks counts."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,8 +14,8 @@ from world.role import Role, transaction
 from world.sql import numbers
 from world.writers import Writer, check_count
 
-TRIES = 60  # number of tries to lock a table while others write
-FOLDED = 60  # number of calls of exact_count, one a second, between two folds, each with a comparison with count(*)
+TRIES = 60  # maximum number of attempts to lock a table that other sessions write to
+FOLDED = 60  # seconds between two folds; before each fold, the count is compared with count(*)
 STATEMENTS = (
     "DROP INDEX IF EXISTS soaked",
     "ALTER TABLE s_uuid DROP COLUMN IF EXISTS extra",
@@ -29,16 +29,16 @@ WHERE inhparent = 's_parts'::regclass AND inhrelid::regclass::text !~ '_[01]$'
 
 
 class Paced(Writer):
-    """A writer of the stress test with few rows per transaction; all writers together reach the requested rate."""
+    """A stress-test writer with few rows per transaction. All writers together reach the requested rate."""
 
     tables = calm = TABLES
     most_rows, counting = 20, 0.0
     world: SoakWorld
 
     def kinds(self) -> list[Callable[[], None]]:
-        """The kinds of transactions: only brief ones while an owner changes a table.
+        """Return the kinds of transactions: only brief ones while an owner changes a table.
 
-        The owner would wait for a transaction that stays open, and all other sessions would wait for the owner.
+        Otherwise the owner would wait for an open transaction, and all other sessions would wait for the owner.
         """
         brief = [self.row, self.row, self.several, self.savepoints, self.undone, self.finish]
         return brief if self.world.changing.is_set() else [*brief, self.blocks, self.two_phase, self.long]
@@ -76,7 +76,7 @@ class Bursts(Partitioner, OwnerRole):
                     break
 
     def detach(self, connection: Connection, name: str) -> None:
-        """Detach a partition whose rows most readers have received. All other readers need not receive these rows."""
+        """Detach and drop a partition that most readers have read. The other readers need not receive its rows."""
         with transaction(connection):
             connection.execute(f"ALTER TABLE s_parts DETACH PARTITION {name}".encode())
             self.world.ledger.leave("s_parts", numbers(connection, f"SELECT token FROM {name}"))
@@ -94,7 +94,7 @@ class Counting(Role):
                 for table in TABLES:
                     try:
                         self.count(connection, table, turn % FOLDED == 0)
-                    except psycopg.Error as error:  # a partition was detached meanwhile
+                    except psycopg.Error as error:  # a partition was detached in the meantime
                         if not passes(error):
                             raise
                         self.world.done["counts again"] += 1

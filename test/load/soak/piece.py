@@ -1,4 +1,4 @@
-"""One piece of a soak: the server of the previous piece is started again, and at the end every row is checked."""
+"""One piece of a soak. It restarts the server of the previous piece, and checks every row at the end."""
 
 import json
 import signal
@@ -36,7 +36,7 @@ SETTINGS = OF_STRESS | {
     "max_wal_size": "1GB",
     "wal_keep_size": "0",
 }
-CALM, HELD = 1 / 6, 2 / 3  # shares of a piece: the time before disturbances; the maximum time of an open transaction
+CALM, HELD = 1 / 6, 2 / 3  # fractions of a piece: the time before disturbances; the longest open transaction
 RESTARTS = (signal.SIGINT, signal.SIGQUIT)  # fast, immediate
 
 
@@ -100,13 +100,13 @@ def close_books(world: SoakWorld) -> None:
 
 
 def take_over(world: SoakWorld) -> None:
-    """Record rows that an interrupted piece has committed but not recorded: these rows are in the tables."""
+    """Record the rows that an interrupted piece committed but did not record. These rows are in the tables."""
     with connect(world.superuser) as connection:
         for (gid,) in connection.execute("SELECT gid FROM pg_prepared_xacts").fetchall():
             connection.execute(f"ROLLBACK PREPARED '{gid}'".encode())
     for table in TABLES:
         recorded = tokens_in(world.files.file("committed", table))
-        # Rows of detached partitions had been committed, too.
+        # Rows of detached partitions were committed, too.
         detached = tokens_in(world.files.file("gone", table))
         missing = np.setdiff1d(np.concatenate([rows_there(world, table), detached]), recorded)
         lanes = missing >> LANE_BITS
@@ -114,9 +114,9 @@ def take_over(world: SoakWorld) -> None:
 
 
 def compare(due: Tokens, committed: Tokens, delivered: Tokens) -> dict[str, int]:
-    """Statistics of the rows of a table that a reader received.
+    """Compare the rows that a reader received from a table with the committed rows.
 
-    ``disordered``: the number of rows that came after a row of a later transaction of the same writer.
+    ``disordered`` is the number of rows that came after a row of a later transaction of the same writer.
 
     >>> compare(np.array([1, 2]), np.array([1, 2, 3]), np.array([2, 2, 9]))
     {'due': 2, 'delivered': 3, 'lost': 1, 'repeated': 1, 'foreign': 1, 'disordered': 0}
@@ -135,7 +135,7 @@ def check(world: SoakWorld, all_readers: Sequence[Kept]) -> list[dict[str, Any]]
     for table in TABLES:
         stored = rows_there(world, table)
         committed = tokens_in(world.files.file("committed", table))
-        # A DETACH may have been rolled back.
+        # Rows that are still stored were not detached: the DETACH was rolled back.
         detached = np.setdiff1d(np.fromiter(world.files.gone[table], np.int64), stored)
         due = np.setdiff1d(committed, detached)
         if not np.array_equal(np.sort(stored), due):
@@ -146,7 +146,7 @@ def check(world: SoakWorld, all_readers: Sequence[Kept]) -> list[dict[str, Any]]
                 delivered.setdefault(reader.kind, []).append(reader.delivered(table))
         for kind, arrays in delivered.items():
             line = compare(due, committed, np.concatenate(arrays))
-            line["disordered"] *= len(arrays) == 1  # several workers share the rows of a writer
+            line["disordered"] *= len(arrays) == 1  # workers that share a writer's rows get them in any order
             lines.append({"reader": kind, "table": table, **line})
             if wrong := {name: line[name] for name in ("lost", "repeated", "foreign", "disordered") if line[name]}:
                 world.problem(f"{kind} of {table}: {wrong}")

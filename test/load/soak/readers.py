@@ -52,7 +52,7 @@ class Kept(Plain):
             (self.length[table],) = numbers(self.connection, query, self.path(table).name)
 
     def keep(self, table: str, tokens: list[int]) -> int:
-        """Append rows in the transaction that moves the position; returns the length of the file after the commit."""
+        """Append rows to the file, and its new length to s_polls, in the transaction that moves the position."""
         if not tokens:
             return self.length[table]
         length = put(self.path(table), tokens, self.length[table])
@@ -75,7 +75,7 @@ class Kept(Plain):
 
 
 class NewConnection(Kept):
-    """A reader with a new connection for each poll, as a role that may only read the tables."""
+    """A reader that opens a new connection for each poll, as a role that may only read the tables."""
 
     owner = user = OWNER
     seconds = 1.0
@@ -143,7 +143,7 @@ class Tail(Kept):
         """Create no feeds: the tool stores the position in a file."""
 
     def start_process(self, *options: str) -> subprocess.Popen[bytes]:
-        command = ["setpriv", "--pdeathsig", "KILL"]  # ends the tool when this process ends, in whatever way
+        command = ["setpriv", "--pdeathsig", "KILL"]  # kills the tool when this process ends for any reason
         command += [sys.executable, "-m", "inorder", "tail", self.tables[0], "--position", "tail.position"]
         command += ["--dsn", make_conninfo(self.world.primary, user=MOVER), *options]
         folder = self.world.folder
@@ -157,7 +157,7 @@ class Tail(Kept):
             while not self.world.settled.wait(self.seconds):
                 code = self.process.poll()
                 assert code in (None, PASSES), f"inorder tail ended with {code}"
-                if code == PASSES:  # the server ended before the tool had a connection
+                if code == PASSES:  # the server stopped before the tool could connect
                     self.world.done["tail begun again"] += 1
                     self.process = self.start_process("--follow")
                 place = self.look(place)

@@ -1,4 +1,4 @@
-"""Curves over the hours of a soak, from samples of readers, statements, tables and processes."""
+"""Samples of the readers, statements, tables and processes of a soak, and curves of the samples over time."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from load.soak.world import TABLES, SoakWorld
 from world.role import Role
 from world.tables import MOVER, OWNER
 
-# A curve is flat if its last values, and its values while a transaction is held open, are at most this many times its
+# A curve is flat if its last values, and its values while a transaction is held open, are at most this multiple of its
 # first value.
 FLAT = 2.0
 CURVES = {
@@ -59,13 +59,13 @@ Sample = dict[str, Any]
 
 
 def cpu_seconds(process: int) -> float:
-    """The CPU time of a process: utime and stime, the 14th and 15th fields of /proc/PID/stat."""
+    """Return the CPU time of a process: utime plus stime, the 14th and 15th fields of /proc/PID/stat."""
     fields = stat_of(process)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def own_megabytes(process: int) -> float:
-    """Private memory of a process, without the server's shared buffers."""
+    """Return the private memory of a process, without the server's shared buffers."""
     lines = (PROC / str(process) / "status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon"))
 
@@ -151,7 +151,7 @@ class Trend:
 
     @property
     def grows(self) -> float:
-        """The ratio of a curve to its first value, at the end or while a transaction is held open."""
+        """The ratio of a curve's maximum at the end or while a transaction is held open to its first value."""
         return max(self.end, self.held or 0) / self.start if self.start else 1.0
 
 
@@ -160,7 +160,7 @@ def figure(value: float | None) -> str:
 
 
 def tenth(values: Sequence[float], last: bool) -> float:
-    """The median of the first or last tenth of a curve.
+    """Return the median of the first or last tenth of a curve.
 
     >>> tenth([5.0, 1.0, 7.0], last=True), tenth([5.0] * 10 + [1.0] * 10, last=True)
     (7.0, 1.0)

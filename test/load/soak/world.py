@@ -1,6 +1,6 @@
-"""A folder with the state that continues from piece to piece of a soak: server, ledger, readers' rows and samples.
+"""The folder with the state that all pieces of a soak share: server, ledger, readers' rows and samples.
 
-Tokens are stored in files, 8 bytes each. Memory use is therefore bounded, and all tokens can be compared after each
+Tokens are stored in files with 8 bytes per token. This bounds memory use, and all tokens can be compared after each
 piece.
 """
 
@@ -28,8 +28,8 @@ from world.ledger import ROW_BITS, Ledger, Rows
 from world.world import World
 
 TABLES = ("s_uuid", "s_parts")  # tables of the stress test; one has partitions
-LANES = 1 << 20  # size of the range of lane numbers of one piece, for writers and prepared transactions
-PROBED = (1 << ROW_BITS + 2) - 1  # the first row of every fourth transaction of a writer is used to measure the delay
+LANES = 1 << 20  # number of lanes that are reserved for the writers and prepared transactions of one piece
+PROBED = (1 << ROW_BITS + 2) - 1  # mask of the bits that are zero in the rows whose delay is measured
 
 Tokens = NDArray[np.int64]
 
@@ -48,7 +48,7 @@ def put(path: Path, tokens: Sequence[int], place: int | None = None) -> int:
 
 
 class KeptLedger(Ledger):
-    """The ledger of the stress test, stored in files. It also limits the rate of writers, and measures delays."""
+    """The ledger of the stress test, stored in files. It also limits the rate of writers and measures delays."""
 
     def __init__(self, folder: Path, rate: float) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ class KeptCluster(Cluster):
 
 
 def diary(folder: Path) -> dict[str, Any]:
-    """The options of a soak, and the results of its pieces. ``clean``: true if the last piece was not interrupted."""
+    """Return the options of a soak and the results of its pieces. ``clean``: the last piece was not interrupted."""
     state: dict[str, Any] = json.loads((folder / "soak.json").read_text())
     return state
 

@@ -1,1 +1,1 @@
-"""Writers, readers of every kind, counts and disturbances at once: no row may be lost or delivered twice."""
+"""A stress test with concurrent writers, readers, counts and disturbances. No row may be lost or delivered twice."""

@@ -1,4 +1,4 @@
-"""The command script/stress."""
+"""Command line of script/stress."""
 
 import random
 import signal
@@ -67,7 +67,7 @@ def main(
     asynchronous: bool, seed: int | None, length: float | None, rate: int | None, held: float, folder: Path | None,
 ) -> None:  # fmt: skip
     """Run writers, readers of every kind, counts and a standby. Exit code 1 if a row is lost or delivered twice."""
-    for interrupt in SIGNALS:  # a shell ignores SIGINT for programs in the background
+    for interrupt in SIGNALS:  # a shell starts background programs with SIGINT ignored
         signal.signal(interrupt, signal.default_int_handler)
     if length is not None or folder is not None:
         sys.exit(0 if run_soak(length or 3600.0, rate, held, edition, folder) else 1)

@@ -1,4 +1,4 @@
-"""The last parts of the long form: a standby is promoted under load, and a dump is restored into another server."""
+"""The last stages of the long form: a standby is promoted under load, and a dump is restored on another server."""
 
 import tempfile
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ UNREAD_ROWS = 400
 class Stage:
     primary: Cluster
     young: Cluster
-    standby: Standby  # the standby to promote; readers use it if the edition supports reads on a standby
+    standby: Standby  # the standby to promote; readers use it if the edition can read on a standby
     clock: SetClock | None = None
     is_later: bool = False
     is_promoted: bool = False
@@ -38,11 +38,11 @@ class Stage:
     def catch_up(self) -> None:
         if not self.is_promoted:
             with connect(self.primary.dsn) as connection:
-                connection.execute("CHECKPOINT")  # records the transactions that a crash has ended
+                connection.execute("CHECKPOINT")  # writes to the WAL which transactions are running after a crash
             self.standby.catch_up()
 
     def check_promotion(self, world: World, readers: list[Reader]) -> None:
-        """Every position that a reader stores must have been refused once after the promotion."""
+        """Check that each stored position was refused once after the promotion."""
         for reader in readers:
             if isinstance(reader, Stateless) and not all(reader.asked.values()):
                 silent = [table for table, times in reader.asked.items() if not times]
@@ -124,7 +124,7 @@ def copy_database(world: World, stage: Stage) -> None:
 def expect_refusal(world: World, connection: Connection, table: str) -> None:
     """Check that no row can be read or written before feed_rebase() is called.
 
-    Rows with generated numbers can be written, because the restore computes these numbers again.
+    Rows with generated numbers can still be written, because the restore computes these numbers again.
     """
     insert = f"INSERT INTO {table} (region, token) VALUES (0, 0)"
     for attempt in (f"SELECT FROM feed_read('all rows {table}', null::{table})", *[insert] * (table not in GENERATED)):
@@ -143,7 +143,7 @@ def highest(readers: list[Reader], table: str) -> int:
 def settle(reader: Reader) -> None:
     """Repair a reader after feed_rebase(), as the manual describes for each kind of reader.
 
-    Generated numbers have changed: readers of these tables begin again.
+    Readers of tables with generated numbers begin again, because these numbers have changed.
     """
     if isinstance(reader, Stateless):
         reader.servers = ["primary"]

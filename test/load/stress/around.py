@@ -1,4 +1,4 @@
-"""Options of a round: a clock that is set repeatedly, and a pooler between readers and server."""
+"""Options of a round: a clock that is changed repeatedly, and a pooler between readers and server."""
 
 import tempfile
 from collections.abc import Iterator
@@ -15,14 +15,15 @@ from world.role import Role
 from world.tables import MOVER, OWNER
 from world.world import World
 
-# Seconds. PostgreSQL detects deadlocks by the clock: a step back of 20 s may delay the detection by 20 s.
+# Steps of the clock, in seconds. PostgreSQL detects deadlocks by the system clock, so that a step back of 20 s may
+# delay the detection by 20 s.
 STEPS = (-20, -3, 0, 3, 20)
-LAST = 60  # seconds after which a lease given under any of these steps has expired
-# Settings of a standby for a changing clock: with recovery_min_apply_delay, the standby would wait until its clock, set
-# back, reaches the time of a commit.
+LAST = 60  # seconds after which a lease has expired despite any of these steps
+# Standby settings for a changing clock. With recovery_min_apply_delay, a standby whose clock was set back would wait
+# until its clock reaches the time of the commit.
 WITHOUT_TIMES = {"recovery_min_apply_delay": "0", "wal_sender_timeout": "0", "wal_receiver_timeout": "0"}
-# Session pooling has as many sessions as the server allows. Transaction pooling has fewer, and gives each transaction a
-# different session.
+# Session pooling uses as many sessions as the server allows. Transaction pooling uses fewer, and runs consecutive
+# transactions in different sessions.
 POOLS = {
     "session": "default_pool_size = 90\nmax_client_conn = 500\n",
     "transaction": "default_pool_size = 20\nmax_client_conn = 500\nserver_round_robin = 1\n",
@@ -65,7 +66,7 @@ class Stepper(Role):
 
 @contextmanager
 def settable_clock() -> Iterator[SetClock]:
-    """Let the clock be set for each process that is started during the block."""
+    """Yield a clock that can be set for each process that is started during the block."""
     with tempfile.TemporaryDirectory(prefix="inorder-stress-") as folder:
         Path(folder).chmod(0o755)
         clock = SetClock(Path(folder))

@@ -1,8 +1,8 @@
-"""Changes of a table under load: copies that must equal the table.
+"""Feeds of changes under load: the copies that readers keep must equal the table.
 
-Writers use every kind of statement, and an owner changes the table. Readers keep copies, and their sessions are killed.
-Readers read whole batches or pieces, from a feed or from a position of their own, also on a standby; some copies are
-outside the database. The copies of workers compare versions.
+Writers execute all kinds of statements, an owner alters the table, and the sessions of readers are killed. Readers read
+whole batches or parts of batches, from a feed or from their own position. Some readers use a standby, and some keep the
+copy outside the database. The copies of workers compare versions.
 """
 
 import random
@@ -29,27 +29,27 @@ FEEDS = ("whole", "pieces", "outside", "workers")
 LAZY = SETTINGS | UNFLUSHED | {"synchronous_commit": "off"}
 CYCLE_SECONDS, BETWEEN_SECONDS = 1.0, 0.05
 CHECKED_KEYS = ("area", "id")
-WHOLE = ("whole", "kept")  # with these ways to read, the copy equals the table after each batch
+WHOLE = ("whole", "kept")  # methods with which the copy equals the table after each batch
 READS = "query ~ 'feed_|changes_batch'"
 
 
 @dataclass
 class Reading(Run):
-    """A run whose server, if ``crashing``, is killed between a batch and its rows, and loses the last commits."""
+    """A run. If ``crashing`` is set, its server is killed between a batch and its rows, and loses the last commits."""
 
-    is_due: Event = field(default_factory=Event)  # a reader has requested a crash
-    last: int | None = None  # the thread of the reader that the crash will interrupt
+    is_due: Event = field(default_factory=Event)  # the server will be killed during the next batch
+    last: int | None = None  # the thread of the reader whose batch the crash will interrupt
     wanted: Event = field(default_factory=Event)
 
     def begins(self, is_outside: bool) -> None:
-        """Begin a step of a reader. If a crash is due, all readers but one stop: no other reader may flush the WAL."""
+        """Begin a reader's step. If a crash is due, stop all readers but one: no other reader may flush the WAL."""
         if self.is_due.is_set() and not (is_outside and self.last in (None, get_ident())):
             self.stop.wait()
         elif self.is_due.is_set():
             self.last = get_ident()
 
     def has_batch(self) -> None:
-        """Let writers continue before the rows of the batch are read."""
+        """Give writers time to continue before the rows of the batch are read."""
         if self.last == get_ident():
             time.sleep(BETWEEN_SECONDS)
 
@@ -59,9 +59,9 @@ class Reading(Run):
             self.stop.wait()
 
     def wait(self, seconds: float) -> None:
-        """Wait until the end of the run, or kill the server, and start it again.
+        """Wait for the end of the run. If the run has a crash, kill the server, and start it again.
 
-        The server is started by this thread, because a server ends with the thread that started it.
+        This thread starts the server, because a server ends with the thread that started it.
         """
         self.wait_for(seconds, "compared")
         if self.crashing is not None and not self.stop.is_set():
@@ -86,12 +86,12 @@ def resync(connection: Connection) -> None:
 
 @dataclass
 class Reader:
-    """Keeps a copy by the method ``way``. If a transaction fails, the copy is as it was before the transaction."""
+    """Keeps a copy with the method ``way``. If a transaction fails, the copy stays as it was before the transaction."""
 
     run: Reading
     feed: str
     way: str = "whole"
-    dsn: str | None = None  # connection string of a standby
+    dsn: str | None = None  # connection string of a standby, if the reader uses one
     copy: Copy = field(init=False)
 
     def __post_init__(self) -> None:
@@ -189,7 +189,7 @@ def readers_of(run: Reading, standby: Standby | None) -> list[Reader]:
 
 
 def settle(run: Reading, readers: list[Reader]) -> None:
-    """Read all changes, after which each copy must equal the table."""
+    """Read all remaining changes. Each copy must then equal the table."""
     rng = random.Random(0)
     with connect(run.dsn) as connection:
         if not run.crashing:  # after a crash, resync() would hide that the crash has damaged a copy
@@ -200,7 +200,7 @@ def settle(run: Reading, readers: list[Reader]) -> None:
         for reader in readers:
             while reader.take(connection, rng):
                 pass
-        for reader in readers:  # after all reads: the batches of a shared copy may go to any of its workers
+        for reader in readers:  # after all reads, because any worker may have received batches of a shared copy
             if reader.copy.rows != reader.copy.table_now(connection):
                 run.faults.append(f"the copy of {reader.feed} differs from the table")
 

@@ -1,4 +1,4 @@
-"""A table that writers change by every kind of statement, and that its owner alters, while sessions are killed."""
+"""A table that writers change with all kinds of statements and its owner alters, while sessions are killed."""
 
 import random
 import time
@@ -54,7 +54,7 @@ WRITES = (
     "INSERT INTO above SELECT generate_series(0, 9) ON CONFLICT DO NOTHING",
 )
 TRUNCATES = ("TRUNCATE t", "TRUNCATE t_0", "TRUNCATE t_1", "TRUNCATE above CASCADE")
-# Changes by an owner, after which feeds have to read the whole table. Each list ends with the inverse of the change.
+# Changes by an owner, after which feeds must read the whole table. Each list ends with the inverse of the change.
 CHANGES = (
     ("ALTER TABLE t ALTER note TYPE varchar(60)", "ALTER TABLE t ALTER note TYPE text USING note || '!'"),
     ("ALTER TABLE t ADD COLUMN more int DEFAULT 7", "ALTER TABLE t DROP COLUMN more"),
@@ -72,7 +72,7 @@ Work = Callable[[random.Random], None]
 
 @dataclass
 class Run:
-    """One run, and its findings."""
+    """A run and its results."""
 
     dsn: str
     seed: int
@@ -87,7 +87,7 @@ class Run:
             self.seen[event] += 1
 
     def wait_for(self, seconds: float, *events: str) -> None:
-        """Wait for the seconds; on a slow machine also until each of the events has been noted."""
+        """Wait for the given time and, on a slow machine, until each of the events has been noted."""
         self.stop.wait(seconds)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not all(self.seen[event] for event in events) and time.monotonic() < deadline:
@@ -102,7 +102,7 @@ class Run:
         return threads
 
     def guarded(self, work: Callable[[random.Random], None], number: int) -> None:
-        """Work until the end; any unexpected error is a fault, and ends the run."""
+        """Repeat the work until the run ends. An unexpected error is recorded as a fault, and ends the run."""
         rng = random.Random(self.seed * 100 + number)
         while not self.stop.is_set():
             try:
@@ -117,12 +117,12 @@ class Run:
 
 @contextmanager
 def opened(server: Installation, edition: Edition, settings: dict[str, str]) -> Iterator[tuple[Cluster, str]]:
-    """A server with the tables, and the connection string of their owner."""
+    """Yield a server with the tables, and the connection string of their owner."""
     with Cluster(server) as cluster:
         cluster.start(settings)
         edition.install(cluster.dsn)
         with connect(cluster.dsn) as connection:
-            if edition.user:  # the owner of the schema could replace what inorder creates, and must be trusted
+            if edition.user:  # the owner of the schema could replace inorder's objects, and must be trusted
                 execute(connection, f"GRANT {edition.user} TO {INSTALLER}")
         with connect(edition.dsn(cluster.dsn)) as connection:
             execute(connection, TABLES)
@@ -148,7 +148,7 @@ def own(run: Run, rng: random.Random, repair: Callable[[Connection], None]) -> N
         execute(connection, "SET lock_timeout = '2s'")
         while not run.stop.wait(0.5 + rng.random() * 2):
             for statement in rng.choice(CHANGES):
-                # ATTACH PARTITION fails if DETACH or a change of type was undone by a deadlock.
+                # ATTACH PARTITION fails if a deadlock has rolled back DETACH or the change of a type.
                 with suppress(*AGAIN, psycopg.errors.WrongObjectType, psycopg.errors.DatatypeMismatch):
                     execute(connection, statement)
                 run.stop.wait(rng.random() * 0.1)
@@ -157,7 +157,7 @@ def own(run: Run, rng: random.Random, repair: Callable[[Connection], None]) -> N
 
 
 def kill(run: Run, rng: random.Random, which: str) -> None:
-    """From time to time, terminate a random session that fulfils the condition."""
+    """Terminate a random session that matches the condition, at random intervals."""
     with connect(run.dsn) as connection:
         while not run.stop.wait(rng.random()):
             execute(

@@ -1,4 +1,4 @@
-"""Compare the delivered rows with the committed rows, and the tables and their counts with both."""
+"""Compare the delivered rows with the committed rows, and both with the tables and their counts."""
 
 import random
 from collections import Counter
@@ -64,9 +64,10 @@ def deliveries(readers: Iterable[Reader]) -> list[Delivery]:
 
 
 def same_rows(world: World, table: str, a: Sequence[int], b: Sequence[int]) -> bool:
-    """Check for the same rows in the same order, without rows of partitions that were detached or attached.
+    """Return True if two reads have the same rows in the same order.
 
-    In a table of UNORDERED, the order of the rows of one transaction does not matter.
+    Rows of partitions that were detached or attached do not count. In a table of UNORDERED, the order of the rows of
+    one transaction does not matter.
     """
     detached = world.ledger.gone[table]
     first, second = [x for x in a if x not in detached], [x for x in b if x not in detached]

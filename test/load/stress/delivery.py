@@ -1,4 +1,4 @@
-"""A reader, and the rows delivered to it. If a poll is refused, the reader continues as the manual says."""
+"""A reader and the rows delivered to it. If a poll is refused, the reader continues as the manual describes."""
 
 import copy
 import threading
@@ -24,7 +24,7 @@ KEYED = "r_keyed"
 
 @dataclass(frozen=True)
 class Event:
-    """Rows that were delivered, or that must be delivered again; ``number``: their poll in s_polls."""
+    """Rows that were delivered, or that must be delivered again. ``number`` identifies their poll in s_polls."""
 
     reader: str
     number: int | None
@@ -43,7 +43,7 @@ class Delivery:
     events: list[Event] = field(default_factory=list)
     waiting: int = 0
     whole: bool = False  # all rows of a transaction come in one batch
-    by_column: bool = False  # in the order of a column, where a table has one
+    by_column: bool = False  # rows come in the order of a column, if the table has one
     ordered: bool = True  # False if several readers share the delivery, or if a statement takes rows in any order
     keys: dict[int, int] = field(default_factory=dict)  # token -> value of the key by which workers divide a feed
     longest: float = 0.0
@@ -61,9 +61,10 @@ class Delivery:
         return tokens
 
     def disordered(self, versions: dict[int, tuple[int, int]]) -> int:
-        """The number of rows that came after a row that the same writer committed later.
+        """Count the rows that came after a row that the same writer committed later.
 
-        With an order column, a row of the same stream counts, too; in a divided feed, a row of the same key.
+        With an order column, rows of the same stream are compared, too. In a divided feed, only rows with the same key
+        are compared.
         """
         count = self.split() if self.whole else 0
         for table in self.tables if self.ordered or self.keys else ():
@@ -75,7 +76,7 @@ class Delivery:
         return count + (self.disordered_streams(versions) if self.keys or (self.by_column and self.ordered) else 0)
 
     def split(self) -> int:
-        """The number of transactions that came in more than one batch."""
+        """Count the transactions that came in more than one batch."""
         count, earlier = 0, set[tuple[str, int]]()
         for event in self.events:
             if event.table in CALM:
@@ -94,7 +95,7 @@ class Delivery:
 
 class Reader(Role):
     tables: tuple[str, ...] = TABLES
-    needs = ""  # the capability of the edition that the reader needs
+    needs = ""  # the capability that the edition must have for this reader
 
     def __init__(self, world: World, kind: str, delivery: Delivery | None = None) -> None:
         super().__init__(world, f"reader {kind} {'' if delivery is None else 2}".strip())
@@ -135,7 +136,7 @@ class Reader(Role):
             )
 
     def work(self) -> None:
-        """Poll, drain, wait for the release, drain."""
+        """Poll until the writers have ended, then drain. After the held transaction has committed, drain again."""
         self.connect()
         self.recover()
         while not self.world.settled.is_set():
@@ -158,7 +159,7 @@ class Reader(Role):
                 raise AssertionError(f"{DRAINING_TRIES} polls of {table} did not return all rows")
 
     def timed(self, table: str) -> int | None:
-        """Poll, and measure the time. Returns the number of rows, or None if the poll has to be repeated."""
+        """Poll, and measure the time. Return the number of rows, or None if the poll has to be repeated."""
         began = time.monotonic()
         try:
             rows = self.poll(table)
@@ -173,7 +174,7 @@ class Reader(Role):
         return [self.connection]
 
     def refused(self, table: str, error: psycopg.Error) -> None:
-        """Check that the manual documents the error, and follow the manual."""
+        """Check that the manual documents the error, and continue as the manual describes."""
         if is_lost(error):
             raise error
         self.unsure = None
@@ -220,7 +221,7 @@ class Reader(Role):
         return connection
 
     def recover(self) -> None:
-        """Find out if the last poll committed before the connection was lost, or which polls the promotion kept."""
+        """Find out if the last poll committed before the connection was lost, or which polls survived the promotion."""
         if self.world.was_promoted and not self.was_promoted:
             self.was_promoted = True
             self.deliver()  # removed again if the new primary does not know the poll
@@ -238,14 +239,14 @@ class Reader(Role):
             self.delivery.events[:] = [event for event in self.delivery.events if self.stays(event, stored)]
 
     def stays(self, event: Event, stored: set[int]) -> bool:
-        """True if another reader took the event, or if the new primary knows its poll."""
+        """Return True if another reader received the event, or if the new primary knows its poll."""
         return event.reader != self.name or event.number in stored
 
     def close(self) -> None:
         self.connection.close()
 
     def announce(self, connection: Connection) -> int | None:
-        """Insert a mark in the transaction of a poll, to find out later whether it committed; return its number."""
+        """Record a poll in its transaction, to find out later whether the poll committed. Return the poll's number."""
         if not self.world.is_long:
             return None
         self.number += 1
@@ -264,8 +265,8 @@ class Reader(Role):
 
 @dataclass(frozen=True)
 class Repair:
-    again: frozenset[int]  # rows that were delivered, and will be delivered again
-    rest: tuple[int, ...]  # rows that were not delivered, and are read by the repair
+    again: frozenset[int]  # rows that were delivered and will be delivered again
+    rest: tuple[int, ...]  # rows that were not delivered and are read by the repair
 
 
 def of_transaction(connection: Connection, number: int) -> set[int]:
@@ -275,7 +276,9 @@ def of_transaction(connection: Connection, number: int) -> set[int]:
 def leave_transaction(
     connection: Connection, reader: Reader, owner: str | None, delivered: set[int], skip: bool
 ) -> Repair:
-    """Move a feed whose position is inside a transaction before or after it, because the key has changed.
+    """Move a feed whose position is inside a transaction out of it, because the key has changed.
+
+    With ``skip``, the feed moves to the end of the transaction, otherwise to its beginning.
 
     The first feed_seek(), in the caller's transaction, locks the feed; its committed state therefore stays unchanged.
     """
@@ -288,8 +291,8 @@ def leave_transaction(
     with connect(reader.world.primary) as other:
         position, partial, unfinished = one_row(other, query, [name, owner])
     missing: set[int] = set()
-    # The rows of an unfinished batch are delivered again. The feed then moves before the transaction in which the batch
-    # ends.
+    # The rows of an unfinished batch are delivered again. The feed then moves to the beginning of the transaction in
+    # which the batch ends.
     if skip and partial is not None and unfinished is None:
         missing = of_transaction(connection, partial) - delivered
         behind = "SELECT (%s::int8multirange + int8range(%s, %s, '[]')::int8multirange)::text"
@@ -299,6 +302,6 @@ def leave_transaction(
 
 
 def outside(connection: Connection, delivered: set[int], position: str) -> frozenset[int]:
-    """Delivered rows that are delivered again, because their transaction is not in the position."""
+    """Return the delivered rows that will be delivered again because their transaction is not in the position."""
     query = f"SELECT token FROM {KEYED} WHERE token = ANY (%s) AND NOT xact <@ %s::int8multirange"
     return frozenset(numbers(connection, query, list(delivered), position))

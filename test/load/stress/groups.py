@@ -1,7 +1,7 @@
-"""Counts by group under load: in each snapshot, the views must equal GROUP BY.
+"""Counts by group under load. In each snapshot, the views must equal the results of GROUP BY.
 
-A run has the writers of ``changing``, an owner who changes the table, folds, and readers at each isolation level and on
-a standby. Sessions and the server are killed.
+A run has the writers of ``changing``, an owner who alters the table, a session that folds, and readers at each
+isolation level and on a standby. Sessions and the server are killed.
 """
 
 import random
@@ -55,7 +55,7 @@ def check(connection: Connection, where: str) -> None:
 def fold(run: Run, rng: random.Random) -> None:
     with connect(run.dsn) as connection:
         while not run.stop.wait(rng.random() * 0.2):
-            # A fold is refused if a new partition does not have its triggers yet.
+            # A fold is refused while a new partition lacks its triggers.
             with suppress(*LATER, psycopg.errors.ObjectNotInPrerequisiteState):
                 connection.execute(FOLD.encode())
                 run.note("folded")
@@ -71,10 +71,10 @@ def repair(connection: Connection) -> None:
 
 
 def play(run: Run, work: list[Work], seconds: float, crashing: Cluster | None) -> None:
-    """Run until the end, or until a crash.
+    """Run until the end, or until the server is killed.
 
     This thread starts the server, because a server ends with the thread that started it. The server starts before the
-    other threads end, because a reader on the standby may wait for a lock of a transaction that the crash has ended.
+    other threads end, because a reader on the standby may wait for a lock of a transaction that the crash has aborted.
     """
     threads = run.start(work)
     run.wait_for(seconds, "compared in REPEATABLE READ", "folded")
@@ -98,7 +98,7 @@ def end_prepared(run: Run) -> None:
 
 
 def settle(run: Run) -> None:
-    """End prepared transactions; then check that the views are right before and after a fold."""
+    """End prepared transactions, then check the views before and after a fold."""
     end_prepared(run)
     with connect(run.dsn) as connection:
         check(connection, "at the end")

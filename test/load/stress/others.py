@@ -15,8 +15,8 @@ from world.world import World
 from world.writers import check_count
 
 HELD = "held open"
-# The transaction held open has written to HELD_TABLES. Indexes are created on other tables, because CREATE INDEX
-# CONCURRENTLY waits for the writers of its table.
+# The transaction that is held open has written to HELD_TABLES. Indexes are created on other tables, because CREATE
+# INDEX CONCURRENTLY waits for writers of its table.
 HELD_TABLES = ("s_generated", "s_number", "s_parts")
 INDEXED_TABLES = ("s_uuid", "s_bare")
 ANNOUNCE_SECONDS = 0.7
@@ -30,14 +30,14 @@ class Counter(Role):
         self.isolations = ISOLATIONS[: 2 if self.on_standby else 3]
 
     def work(self) -> None:
-        """Work until the end of the round. A standby may end the session because of a conflict with recovery."""
+        """Compare counts until the end of the round, even if a recovery conflict ends the session on a standby."""
         while not self.world.settled.is_set():
             with self.session(getattr(self.world, self.server)) as connection:
                 while not self.world.settled.is_set() and not connection.closed:
                     self.count(connection)
 
     def count(self, connection: Connection) -> None:
-        """Run each statement alone, or several in one transaction; and read the view."""
+        """Compare one or more counts in one transaction, and sometimes read the view feeds."""
         try:
             with transaction(connection, self.rng.choice(self.isolations)):
                 for _ in range(self.rng.randint(1, 3)):
@@ -46,7 +46,7 @@ class Counter(Role):
             if self.rng.random() < 0.1:
                 connection.execute("SELECT * FROM feeds")
         except psycopg.errors.UndefinedTable:
-            pass  # a partition that was dropped
+            pass  # a partition was dropped
         except psycopg.Error as error:
             if not passes(error, self.on_standby):
                 raise
@@ -73,7 +73,7 @@ TRUNCATING = "vacuum, truncating"
 
 
 class Vacuum(Role):
-    """Runs VACUUM and ANALYZE, also on the extension's tables."""
+    """Runs VACUUM and ANALYZE, including on the extension's tables."""
 
     def work(self) -> None:
         commands = (
@@ -93,7 +93,7 @@ class Vacuum(Role):
 
 class Indexer(Role):
     def work(self) -> None:
-        """Create and drop indexes concurrently. Both wait for writers of the table; no session may wait for them."""
+        """Create and drop indexes concurrently. The commands wait for writers, but no session may wait for them."""
         with self.session(self.world.primary) as connection:
             while not self.world.stop.is_set():
                 name, table = f"i{next(self.world.lanes)}", self.rng.choice(INDEXED_TABLES)
@@ -159,14 +159,14 @@ WHERE a.wait_event_type = 'Lock' AND a.wait_event <> 'extend' AND (p.pid = 0 OR 
   AND a.backend_type = 'client backend'  -- REPACK (CONCURRENTLY) has a process that waits for transactions to end
   AND a.query NOT LIKE '%FROM s\_streams%'  -- not read by a feed; SKIP LOCKED may wait for a row that is being updated
 """
-# The statements of these roles wait for writers by design, or for each other.
+# The statements of these roles wait by design, for writers or for each other.
 MAY_WAIT = ("indexer", "vacuum", "partitioner", "folder", "owner")
 # The partitioner locks a new partition for a moment; the other sessions lock tables exclusively.
 MAY_HOLD = ("partitioner", "owner", TRUNCATING, "autovacuum worker")
 
 
 class Watcher(Role):
-    """Checks that no reader, writer or counter waits for another, except that two readers of one feed take turns."""
+    """Checks that no reader, writer or counter waits for another, except for two readers of the same feed."""
 
     def work(self) -> None:
         with self.session(self.world.superuser) as connection:
@@ -178,8 +178,8 @@ class Watcher(Role):
                         self.world.problem(f"{waiting} waited for {holding} ({event}): {statement}")
 
 
-OBSERVED = 8  # feeds compared in one snapshot
-# Feeds that workers divide are left out, because no other role may read them.
+OBSERVED = 8  # number of feeds that are compared in one snapshot
+# Feeds that are divided between workers are left out, because no other role may read them.
 KNOWN = """SELECT name, owner, relation::oid::regclass::text, caught_up FROM feeds
            WHERE caught_up IS NOT NULL AND partition_by IS NULL"""
 

@@ -17,7 +17,7 @@ LOCK_TIMEOUT = "700ms"
 PATIENCE = "20s"
 REPACK = 190000
 
-# Statements for whole tables; statements with {leaf} are for a leaf partition, or for a table without partitions.
+# Statements for whole tables. Statements with {leaf} apply to a leaf partition or to a table without partitions.
 REWRITES = (
     "ALTER TABLE {table} ALTER note TYPE {kind}",
     "ALTER TABLE {table} ALTER label TYPE varchar({length})",
@@ -60,7 +60,7 @@ SELECT n.relname FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indrelid JOI
 WHERE NOT i.indisvalid AND c.relname ~ '^r_' AND c.relkind = 'r'
 """
 PENDING = "SELECT FROM pg_inherits WHERE inhparent = 'r_parts'::regclass AND inhdetachpending"
-# The index of each leaf on the transaction number.
+# The index of a leaf on the transaction number.
 INDEX = """
 SELECT n.relname FROM pg_index AS i JOIN pg_class AS n ON n.oid = i.indexrelid
 JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
@@ -69,7 +69,7 @@ WHERE i.indrelid = %s::regclass AND i.indisvalid AND a.attname IN ('id', 'xact')
 
 
 def label(statement: str) -> str:
-    """The short name of a statement.
+    """Return the short name of a statement.
 
     >>> label("ALTER TABLE {table} ALTER note TYPE {kind}"), label("VACUUM FULL {leaf}; ANALYZE")
     ('ALTER TABLE ALTER TYPE', 'VACUUM FULL')
@@ -78,9 +78,9 @@ def label(statement: str) -> str:
 
 
 def gave_up(error: psycopg.Error) -> bool:
-    """True for errors after which the owner gives up: locks of other sessions, and errors of REPACK.
+    """Return True for errors after which the owner gives up: lock conflicts and REPACK errors.
 
-    REPACK (CONCURRENTLY) fails without a key, or with many transactions in progress.
+    REPACK (CONCURRENTLY) fails without a key or with many transactions in progress.
     """
     return isinstance(error, GAVE_UP) or SAME_CATALOG_ROW in str(error) or "REPACK" in str(error)
 
@@ -97,7 +97,7 @@ class OwnerRole(Role):
         run(connection, *statements.split("; "))
 
     def attempt(self, connection: Connection, change: str, step: Callable[[], object]) -> bool:
-        """Run a change, and count it; False if the owner gave up."""
+        """Run a change, and count it. Return False if the owner gave up."""
         try:
             step()
         except psycopg.Error as error:
@@ -140,7 +140,10 @@ class Owner(OwnerRole):
             self.run_all(connection, statement)
 
     def change_columns(self, connection: Connection, statements: str) -> None:
-        """Change columns, unless a DETACH is pending: the server would skip this partition, and refuse later writes."""
+        """Change columns, unless a DETACH is pending.
+
+        The server would skip the partition being detached, and refuse later writes to it.
+        """
         with transaction(connection):
             connection.execute("LOCK TABLE r_parts IN ACCESS EXCLUSIVE MODE")
             if connection.execute(PENDING).fetchone() is None:

@@ -21,13 +21,13 @@ STATE = """
 SELECT c.oid IS NOT NULL, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false)
 FROM (SELECT to_regclass(%s) AS oid) AS c LEFT JOIN pg_inherits AS i ON i.inhrelid = c.oid
 """
-# A partition whose DETACH is pending. No other partition can be detached concurrently until this one is detached.
+# The partition whose DETACH is pending, if any. Until it is detached, no other partition can be detached concurrently.
 PENDING = """
 SELECT substring(inhrelid::regclass::text FROM '\\d+$')::int
 FROM pg_inherits WHERE inhparent = 'r_parts'::regclass AND inhdetachpending
 """
-# Before a table is attached, it needs the present column types, and the present default: feed_rebase() changes the
-# default only of tables that are attached at the time of the call.
+# A table must have the current column types and the current default before it is attached. feed_rebase() changes the
+# default only of partitions that are attached at the time of the call.
 COLUMNS = """
 SELECT format('ALTER TABLE %%s ALTER %%I TYPE %%s', %s::text, attname, format_type(atttypid, atttypmod))
 FROM pg_attribute WHERE attrelid = 'r_parts'::regclass AND attname IN ('note', 'label')
@@ -43,7 +43,7 @@ FROM (SELECT ctid, %s + row_number() OVER () - 1 AS token FROM {0}) AS s WHERE p
 
 
 class UndoneError(Exception):
-    """The change was rolled back."""
+    """Raised when a change was rolled back on purpose."""
 
 
 class Partitions(OwnerRole):
@@ -67,7 +67,7 @@ class Partitions(OwnerRole):
             self.finish(connection)
 
     def pending(self, connection: Connection) -> int | None:
-        """The region of a partition whose DETACH is pending."""
+        """Return the region of the partition whose DETACH is pending, or None."""
         return next(iter(numbers(connection, PENDING)), None)
 
     def one(self, connection: Connection, region: int) -> None:
@@ -94,8 +94,7 @@ class Partitions(OwnerRole):
             if one_row(connection, STATE, [f"{TABLE}_{region}"]) == (True, True, True):
                 connection.execute("SET lock_timeout = 0")
                 step = partial(self.finalize, connection, f"{TABLE}_{region}", region)
-                # A writer that began before may block the DETACH, and also wait for the DETACH: the server ends one of
-                # the two.
+                # An earlier writer may block the DETACH and also wait for it: the server then cancels one of the two.
                 while not self.attempt(connection, "finalize", step):
                     continue
 
@@ -133,7 +132,7 @@ class Partitions(OwnerRole):
         connection.execute(f"ALTER TABLE {TABLE} ATTACH PARTITION {name} FOR VALUES IN ({region})".encode())
 
     def fit(self, connection: Connection, name: str) -> None:
-        """Adapt column types and default to the table, and lock the table, so that they do not change before ATTACH."""
+        """Adapt a table's column types and default to the partitioned table, which is locked until the ATTACH."""
         connection.execute(f"LOCK TABLE {TABLE} IN SHARE UPDATE EXCLUSIVE MODE".encode())
         for (statement,) in connection.execute(COLUMNS.encode(), [name, name]).fetchall():
             connection.execute(str(statement).encode())
@@ -164,7 +163,7 @@ class Partitions(OwnerRole):
         self.note_alone(connection, name)
 
     def note_alone(self, connection: Connection, name: str) -> int:
-        """Record the rows of a partition without locking the partition; return their number."""
+        """Record the rows of a partition without locking it. Return their number."""
         tokens = numbers(connection, f"SELECT token FROM {name}")
         self.world.ledger.leave(TABLE, tokens)
         return len(tokens)

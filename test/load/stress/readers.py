@@ -1,4 +1,4 @@
-"""Readers of every kind whose position the database keeps."""
+"""Readers whose position is kept in the database."""
 
 import time
 from collections import Counter
@@ -16,10 +16,10 @@ from world.sql import numbers
 from world.tables import MOVER, OWNER, RESTLESS, TABLES
 from world.world import World
 
-# The table is usually changed within this time after a snapshot.
+# Seconds within which a table is usually changed after a snapshot was taken.
 OLD_SECONDS = 0.4
 TAKE = "SELECT number, token FROM feed_take_batch(%s, 'sink', %s, '1 hour', max_tries => NULL)"
-# Numbers of batches of another timeline differ by at least this number.
+# Batch numbers of another timeline differ by at least this number.
 JUMP = 10**9
 
 
@@ -32,7 +32,7 @@ def feed_read(
 
 
 class Plain(Reader):
-    """Calls feed_read() in a separate transaction, for all rows or for a few rows."""
+    """Calls feed_read() in a separate transaction, for all rows or with a row limit."""
 
     owner: str | None = None  # owner of the feeds
     crashes = 0.0  # probability that the session ends between two steps
@@ -60,7 +60,7 @@ class Plain(Reader):
         time.sleep(self.rng.random() * (OLD_SECONDS if table in RESTLESS else 0.02))
 
     def asked(self, table: str, statement: str, *parameters: object) -> Sequence[Any] | None:
-        """Execute a statement, sometimes in a transaction with an older snapshot; None if a crash rolled it back."""
+        """Execute a statement, sometimes with an older snapshot. Return None if a simulated crash rolled it back."""
         in_block = self.rng.random() < 0.35
         if in_block:
             self.connection.execute(f"BEGIN ISOLATION LEVEL {self.rng.choice(ISOLATIONS)}".encode())
@@ -93,9 +93,9 @@ class Plain(Reader):
         return len(tokens)
 
     def timed(self, table: str) -> int | None:
-        """Poll. For the table whose key changes, only one reader at a time polls.
+        """Poll. Only one reader at a time polls the table whose key changes.
 
-        A repair of a position that two readers share must know the rows that both readers have received.
+        A repair of a shared position must know the rows that both readers have received.
         """
         if table == KEYED:
             with self.delivery.busy:
@@ -106,9 +106,10 @@ class Plain(Reader):
         self.connection.execute("SELECT feed_seek(%s, 'here', %s::regrole)", [self.feed(table), self.owner])
 
     def accept_key(self, _: str) -> None:
-        """Move the feed before or after the transaction that was read in part.
+        """Move the feed to the beginning or end of the transaction that was read in part.
 
-        The reader gives back the rows of this transaction, or gets the remaining rows.
+        In the first case, the rows of this transaction are delivered again. In the second case, the repair reads the
+        remaining rows.
         """
         with self.repairing() as connection, transaction(connection):
             number = self.announce(connection)
@@ -129,7 +130,7 @@ class Plain(Reader):
 
 
 class Granted(Plain):
-    """Roles that have only SELECT: one role owns the feeds, and has granted them to another role, which reads them."""
+    """Reads as a role with only the SELECT privilege: the owner of the feeds, or a role to which they were granted."""
 
     owner = OWNER
 
@@ -146,7 +147,7 @@ class Granted(Plain):
 
 
 class Isolated(Plain):
-    """Calls feed_read() at an isolation level, in a snapshot that is older than the call."""
+    """Calls feed_read() at a given isolation level, with a snapshot that is older than the call."""
 
     def __init__(self, world: World, kind: str, isolation: str, delivery: Delivery | None = None) -> None:
         super().__init__(world, kind, (1, 2000), delivery)
@@ -163,7 +164,7 @@ class Isolated(Plain):
 
 
 class Fickle(Plain):
-    """Rolls back some reads, after which the rows must come again. Also writes to the tables that it reads."""
+    """Rolls back some reads, whose rows must come again. It also writes to the tables that it reads."""
 
     def __init__(self, world: World, kind: str, max_rows: tuple[int, int] | None) -> None:
         super().__init__(world, kind, max_rows)
@@ -244,8 +245,8 @@ class Batched(Plain):
         self, world: World, kind: str, max_rows: tuple[int, int] | None, other: "Batched | None" = None
     ) -> None:
         super().__init__(world, kind, max_rows, other.delivery if other else None)
-        # After a promotion: for each feed, the number of the last batch that the new primary knows; and the batches
-        # that the new primary does not know.
+        # After a promotion: the number of each feed's last batch that the new primary knows, and the batches that it
+        # does not know.
         self.last: dict[str, int] = other.last if other else {}
         self.dropped: set[tuple[str, int]] = other.dropped if other else set()
 
@@ -281,11 +282,11 @@ class TwoStep(Batched):
     def __init__(self, world: World, kind: str, max_rows: tuple[int, int] | None) -> None:
         super().__init__(world, kind, max_rows)
         self.sink: dict[str, tuple[int, list[int]]] = {table: (0, []) for table in TABLES}
-        # The number of batches that feed_seek() discarded: their numbers are missing in the sink.
+        # The number of batches that feed_seek() discarded. Their numbers are missing in the sink.
         self.forgotten: Counter[str] = Counter()
 
     def poll(self, table: str) -> int | None:
-        """Run all three steps, or some of them before a crash."""
+        """Run all three steps, or only those before a simulated crash."""
         batch = self.ask(table)
         if batch is None or batch[0] == 0:
             return batch and 0
@@ -297,7 +298,7 @@ class TwoStep(Batched):
         if self.crash():
             return None
         self.finish(table, number, token)
-        if self.crash():  # the answer may be lost
+        if self.crash():  # as if the answer was lost
             with suppress(psycopg.errors.InvalidParameterValue):
                 self.finish(table, number, token)
                 self.world.problem(f"{self.name}: batch {number} of {table} was finished twice")
@@ -305,7 +306,7 @@ class TwoStep(Batched):
         return len(tokens) or None
 
     def ask(self, table: str) -> tuple[int, int] | None:
-        """Number and token; zeros if there is nothing new, None after a crash."""
+        """Take a batch. Return its number and token: zeros if there is nothing new, None after a simulated crash."""
         row = self.asked(table, TAKE, self.feed(table), self.max_rows())
         return (row[0] or 0, row[1] or 0) if row else None
 
@@ -341,7 +342,7 @@ class TwoStep(Batched):
                 self.sink[table] = (events[-1].batch or 0, events[-1].tokens) if events else (0, [])
 
     def accept_partitions(self, table: str) -> None:
-        """Finish the unfinished batch if the sink has it; otherwise discard it, and its rows come again."""
+        """Finish the unfinished batch if the sink has it. Otherwise discard it, so that its rows come again."""
         if not self.finished(table):
             super().accept_partitions(table)
             self.forgotten[table] += 1
@@ -352,7 +353,7 @@ class TwoStep(Batched):
             super().accept_key(table)
 
     def finished(self, table: str) -> bool:
-        """Finish the unfinished batch if the sink has it; True if the batch was finished."""
+        """Finish the unfinished batch if the sink has it. Return True if it was finished."""
         query = "SELECT unfinished_batch FROM feeds WHERE name = %s"
         (number,) = one_row(self.connection, query, [self.feed(table)])
         if number is None or number != self.sink[table][0]:

@@ -1,4 +1,4 @@
-"""The result of a round, as text."""
+"""The result of a round, formatted as text."""
 
 from dataclasses import astuple, fields
 
@@ -8,7 +8,7 @@ MOST_PROBLEMS = 20
 
 
 def table(rows: list[tuple[object, ...]]) -> str:
-    """Aligned columns: the first to the left, the others to the right.
+    """Return aligned columns: the first one left-aligned, the others right-aligned.
 
     >>> print(table([("name", "n"), ("a", 10.4)]))
     name   n
@@ -26,7 +26,7 @@ def table(rows: list[tuple[object, ...]]) -> str:
 
 
 def show(result: Result) -> str:
-    """A line for each reader, the counts, and the problems."""
+    """Return a line for each reader, the counts, and the problems."""
     head = tuple(field.name.replace("_", " ") for field in fields(Line))
     shown = [
         f"{result.server}, {result.seconds:.0f} s, seed {result.seed}",

@@ -56,7 +56,7 @@ PATIENCE_SECONDS = 300
 # In the long form, the server is killed after these fractions of the time.
 CRASHES = (0.35, 0.7)
 LATER_SECONDS = 5.0
-LEAST_CHECKS = 20  # comparisons of a count, in each round
+LEAST_CHECKS = 20  # minimum number of count comparisons in a round
 
 
 def prepare(world: World, readers: Sequence[Reader]) -> None:
@@ -74,7 +74,7 @@ def prepare(world: World, readers: Sequence[Reader]) -> None:
 
 
 def wait_for(world: World, threads: Sequence[Role]) -> None:
-    """Wait for the roles that were started: after an interrupt, some may not have been started."""
+    """Wait for the roles that were started. After an interrupt, some may not have been started."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     for thread in filter(Role.is_alive, threads):
         thread.join(max(0.0, deadline - time.monotonic()))
@@ -113,7 +113,7 @@ def release(world: World, held: dict[str, list[int]]) -> None:
 def play(
     world: World, stage: Stage, readers: Sequence[Reader], disturb: Callable[[dict[str, list[int]]], None]
 ) -> None:
-    """Run all roles; then the writers end, the readers drain, and the held transaction, if any, commits."""
+    """Run all roles, end the writers, drain the readers, and commit the held transaction, if any."""
     world.begin_again()
     held = dict[str, list[int]]()
     writers = [Writer(world, number) for number in range(WRITERS)]
@@ -142,10 +142,10 @@ def play(
 
 
 def time_passes(world: World, stage: Stage, seconds: float, held: dict[str, list[int]]) -> None:
-    """Wait for the end of the time. In the long form, the server is killed twice; then a transaction stays open.
+    """Wait for the given time. In the long form, kill the server twice, then hold a transaction open.
 
     The transaction begins after the crashes, because it is prepared: while a transaction is prepared, a standby keeps
-    the locks of later transactions that a crash of the primary has ended.
+    the locks of later transactions that a crash of the primary has aborted.
     """
     rng, began = world.randomness("crash"), time.monotonic()
     for share in CRASHES if world.is_long else ():
@@ -168,9 +168,9 @@ def compare_all(world: World, readers: Sequence[Reader]) -> None:
 
 
 def later_acts(world: World, stage: Stage, readers: Sequence[Reader]) -> tuple[list[Reader], list[Line]]:
-    """A promotion under load, and a restore into a server with lower transaction IDs.
+    """Promote the standby under load, then restore a dump on a server with lower transaction IDs.
 
-    Returns the readers that continue, and the results of the readers that end with the promoted server.
+    Return the readers that continue, and the results of the readers that end with the promoted server.
     """
     stage.is_later = True
     readers = [reader.again() for reader in readers]

@@ -1,4 +1,4 @@
-"""Readers that keep their position themselves: on the primary, on a standby, and on both in turn."""
+"""Readers that keep their position themselves: on the primary, on a standby, or on both alternately."""
 
 import time
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Stateless(Reader):
         self.asked = dict.fromkeys(TABLES, 0)  # number of times that the reader had to accept another server
 
     def make_feeds(self, connection: Connection) -> None:
-        """The reader needs no feeds; the feeds of other readers guard the tables."""
+        """Choose the start positions. The reader needs no feeds; the feeds of other readers guard the tables."""
         for table in TABLES:
             self.positions[table] = self.beginning(connection, table)
 
@@ -57,7 +57,7 @@ class Stateless(Reader):
         self.connections = [self.session(getattr(self.world, server)) for server in self.servers]
 
     def recover(self) -> None:
-        """The position is stored in this process."""
+        """Do nothing: the position is stored in this process."""
 
     def open_connections(self) -> list[Connection]:
         return self.connections
@@ -71,7 +71,7 @@ class Stateless(Reader):
         return str(one_row(connection, statement, parameters)[0])
 
     def poll(self, table: str) -> int | None:
-        """Read one batch. Batch and rows may come from different servers, of which one may have to catch up first."""
+        """Read one batch. The batch and its rows may come from different servers, one of which may have to catch up."""
         if len(self.connections) == 1 and self.rng.random() < 0.5:
             levels = ISOLATIONS[: 2 if self.on_standby else 3]
             with transaction(self.connections[0], self.rng.choice(levels)):
@@ -123,8 +123,8 @@ class Stateless(Reader):
     def accept_partitions(self, table: str) -> None:
         """Renew the partitions of a position, as feed_seek() with 'here' does for a feed.
 
-        A position inside a transaction is first moved out of the transaction, because the server would take the stored
-        key as a value of the new primary key.
+        A position inside a transaction is first moved out of it, because the server would interpret the stored key as a
+        value of the new primary key.
         """
         if table == KEYED:
             self.accept_key(table)
@@ -133,7 +133,7 @@ class Stateless(Reader):
     def accept_origin(self, table: str) -> None:
         """Accept the new origin if the reader only read on the promoted standby; otherwise begin again.
 
-        Another reader may have read rows that were lost by the promotion.
+        A reader that used another server may have read rows that the promotion lost.
         """
         self.asked[table] += 1
         if self.servers == [STANDBY]:
@@ -161,7 +161,7 @@ class Stateless(Reader):
         self.delivery.events[:] = [event for event in self.delivery.events if event.table != table]
 
     def accept_key(self, table: str) -> None:
-        """Move before or after the transaction that was read in part."""
+        """Move the position to the beginning or end of the transaction that was read in part."""
         connection = self.connections[0]
         number = self.text(connection, "SELECT (%s::text::feed_position).partial", self.positions[table])
         if number == "None":

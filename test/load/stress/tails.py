@@ -1,4 +1,4 @@
-"""``inorder tail`` into a file, killed repeatedly: each row must be in the file once."""
+"""Runs of ``inorder tail`` that write to a file and are killed repeatedly. Each row must be in the file once."""
 
 import json
 import os
@@ -56,7 +56,7 @@ class Tail(Reader):
         self.drain()
 
     def judge(self, code: int) -> None:
-        """Count the end of a process; an error unless it was killed, ended normally, or failed as documented."""
+        """Count the end of a process. Raise an error unless it was killed, ended normally, or failed as documented."""
         if code == -9:
             self.delivery.retries["kill -9"] += 1
         elif code == PASSES:

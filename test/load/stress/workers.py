@@ -1,4 +1,4 @@
-"""Workers that share a feed: simultaneous batches, leases that expire, dead batches."""
+"""Workers that share a feed, with concurrent batches, expiring leases, and dead batches."""
 
 import time
 from typing import Any
@@ -37,7 +37,7 @@ class Worker(Batched):
             self.rng = world.randomness(self.name)
 
     def poll(self, table: str) -> int | None:
-        """Take, process and finish a batch, or stop at a simulated crash. Returns zero if there is nothing to do."""
+        """Take, process and finish a batch, or stop at a simulated crash. Return zero if there is nothing to do."""
         is_short = self.rng.random() < 0.05
         batch = self.ask(table, SHORT_LEASE if is_short else LEASE)
         if batch is None:
@@ -45,7 +45,7 @@ class Worker(Batched):
         return self.process(table, *batch, is_short) if batch[0] else self.clear(table)
 
     def process(self, table: str, number: int, token: int, is_short: bool) -> int | None:
-        """Process a batch; returns the number of rows if the batch was finished."""
+        """Process a batch. Return the number of rows if the batch was finished."""
         try:
             tokens = self.rows(table, number)
         except psycopg.errors.InvalidParameterValue:
@@ -66,7 +66,7 @@ class Worker(Batched):
         return len(tokens) or None  # as in TwoStep
 
     def ask(self, table: str, lease: str) -> tuple[int, int] | None:
-        """Ask for a batch; returns its number and token: zeros if there is nothing new, None after a crash."""
+        """Take a batch. Return its number and token: zeros if there is nothing new, None after a simulated crash."""
         take = "SELECT number, token FROM feed_take_batch(%s, %s, %s, %s::interval, %s)"
         row = self.asked(table, take, self.feed(table), self.worker, self.max_rows(), lease, TRIES)
         return (row[0] or 0, row[1] or 0) if row else None
@@ -105,7 +105,7 @@ class Worker(Batched):
             self.deliver(Event(self.name, None, table, tokens, batch=number))
 
     def clear(self, table: str) -> int | None:
-        """Retry a dead batch, or process it by hand. Returns zero if there is no dead batch."""
+        """Retry a dead batch, or process it by hand. Return zero if there is no dead batch."""
         dead = "SELECT number FROM feed_batches WHERE name = %s AND dead_since IS NOT NULL LIMIT 1"
         for number in numbers(self.connection, dead, self.feed(table)):
             self.clear_one(table, number)
