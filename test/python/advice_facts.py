@@ -1,4 +1,4 @@
-"""Facts of a server that record_advice.py has recorded. Tests give advice on these facts without a server."""
+"""Facts about a server, recorded by record_advice.py. With these facts, tests run inorder advise without a server."""
 
 import json
 from typing import Any

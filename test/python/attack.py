@@ -1,7 +1,7 @@
-"""Shared code of the tests of attacks: a database with a hostile role that owns nothing.
+"""Shared code of the attack tests: a database with a hostile role that owns nothing.
 
-Every piece of code planted by mallory calls his function attack(), which makes him a superuser if the role that runs it
-may do that. A test ends as mallory, who must still have only the rights that he began with.
+All code that mallory plants calls his function attack(), which makes him a superuser if the role that runs it can do
+that. A test ends as mallory, who must still have only his initial rights.
 """
 
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from inorder.lab.server.cluster import Cluster
 from world.sql import run, value
 
 NUMBERS = count(1)
-# syntax_error, undefined_column, _function, _table, ambiguous_function, invalid_schema_name: a test whose statement
-# fails with one of these errors is out of date.
+# syntax_error, undefined_column, undefined_function, undefined_table, ambiguous_function, invalid_schema_name: if a
+# statement fails with one of these errors, its test is out of date.
 MOVED = ("42601", "42703", "42883", "42P01", "42725", "3F000")
 
-# attack() runs as the role that plans or runs a query that calls it. The function records this role, and tries to make
-# mallory a superuser.
+# attack() runs as the role that plans or executes a query with a call of it. The function records this role, and tries
+# to make mallory a superuser.
 ATTACK = """
 CREATE SCHEMA evil;
 CREATE TABLE evil.caught (who name);
@@ -49,10 +49,10 @@ END $$;
 
 
 def refusal(connection: Connection, statement: str, *expected: str) -> str:
-    """The SQLSTATE with which a statement fails; empty if the statement succeeds.
+    """Return the SQLSTATE with which a statement fails, or an empty string if it succeeds.
 
-    Wrong syntax, or a missing schema, table, column or function, does not count as a refusal unless it is expected: no
-    attack may pass because its target has moved.
+    A syntax error, or a missing schema, table, column or function, does not count as a refusal unless it is expected:
+    no attack may pass because its target has moved.
     """
     try:
         connection.execute(statement.encode())
@@ -64,7 +64,7 @@ def refusal(connection: Connection, statement: str, *expected: str) -> str:
 
 @contextmanager
 def database(cluster: Cluster, *rights: str, template: str = "template1") -> Iterator[str]:
-    """A connection string for a new database in which mallory has the given rights, and must not gain any."""
+    """Yield the connection string of a new database in which mallory has the given rights, and must not gain any."""
     name = f"attacked_{next(NUMBERS)}"
     with connect(cluster.dsn) as admin:
         if not value(admin, "SELECT count(*) FROM pg_roles WHERE rolname = 'mallory'"):
@@ -97,7 +97,7 @@ def assert_no_right_gained(dsn: str) -> None:
 
 
 def overloads(schema: str, names: list[str]) -> Iterator[str]:
-    """Definitions of attacking functions with these names, for many types of arguments."""
+    """Yield definitions of attacking functions with these names, for many argument types."""
     kinds = (
         "", "text", "text, text", "text, text, text", "name", "regclass", "regclass, text", "regclass, name",
         "oid, text", "int", "bigint", "anyelement", "anyelement, anyelement", "anyarray", "anyarray, anyelement",

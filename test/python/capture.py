@@ -1,12 +1,12 @@
-"""Schemas with objects to which unqualified names resolve. The server log reports each use of such an object.
+"""Schemas whose objects capture unqualified names. The server log reports each use of such an object.
 
-The schema before pg_catalog has a copy of each operator, function, aggregate and view of the server, a domain for each
-type of the server, and the relations that texts of inorder name. For each name of a column this schema has a function,
-which ``t.id`` calls if a row has no such column. The schema behind pg_catalog has no copies, because the server would
-never find them. The operators and functions of the schema behind pg_catalog are a better match for some
-types than those of the server, because a call of them needs no cast.
+The schema before pg_catalog in search_path has a copy of each operator, function, aggregate and view in pg_catalog, a
+domain for each type, and the relations that inorder's queries name. For each column name, it has a function that
+``t.id`` calls if the row has no such column. The schema after pg_catalog has no copies, because the server would never
+find them. Its operators and functions are a better match for some types than those in pg_catalog, because they need no
+cast.
 
-The test module reports the names in a statement before the statement runs, even if no row causes a call.
+The test module reports the names in a statement before the statement is executed, even if no row causes a call.
 """
 
 import re
@@ -22,13 +22,13 @@ from sources import ROOT
 BEFORE, BEHIND = "capturing_before", "capturing_behind"
 PATH = f'{BEFORE}, pg_catalog, "$user", public, {BEHIND}'
 CALLED = "LANGUAGE c AS $a$$libdir/inorder_test$a$, $a$test_captured$a$"
-# On every version, some copies fail with these errors. Only functions of the server itself may have a result type
-# that the arguments do not determine, and the state of some aggregates has such a type.
+# Some copies fail with these errors on every version. Only the server's own functions may have a result type that the
+# arguments do not determine, and the states of some aggregates have such a type.
 NOT_MADE = (
     "cannot determine result data type", 'unsafe use of pseudo-type "internal"',
     "aggregate transition data type cannot be", "return type of transition function", "has pseudo-type anyarray",
 )  # fmt: skip
-# For each pair of these types, and each of these names, an operator that the server does not have.
+# For each pair of these types and each of these names, an operator is created that the server does not have.
 TYPES = (
     '"char"', "name", "text", "varchar", "bool", "int2", "int4", "int8", "numeric", "float8", "oid", "xid", "xid8",
     "regclass", "regproc", "regprocedure", "regtype", "regrole", "regnamespace", "uuid", "pg_lsn", "timestamptz",
@@ -132,7 +132,7 @@ def array(names: list[str] | tuple[str, ...]) -> str:
 
 
 def make_schemas(connection: Connection) -> list[tuple[str, str]]:
-    """Create the copies; returns the copies that could not be created, and why."""
+    """Create the schemas. Return the objects that could not be created, and why."""
     connection.execute("SET search_path = pg_catalog; SET check_function_bodies = off")
     for name in (BEFORE, BEHIND):
         connection.execute(f"CREATE SCHEMA {name}; GRANT USAGE ON SCHEMA {name} TO PUBLIC".encode())
@@ -154,7 +154,7 @@ def make_schemas(connection: Connection) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Captured:
-    """A name that resolved to an object in one of these schemas, with the role and the statement."""
+    """An unqualified name that resolved to an object in one of these schemas, with the role and the statement."""
 
     name: str
     role: str
@@ -166,7 +166,7 @@ STARTS = re.compile(r"^\d{4}-\d\d-\d\d \S+ \S+ \[\d+\] ", re.MULTILINE)
 
 
 def read_captured(log: str) -> Iterator[Captured]:
-    """The reports in a server log, each with the context and the statement that follow it."""
+    """Yield the reports in a server log, each with the context and the statement that follow it."""
     lines = [line.strip() for line in STARTS.split(log)]
     for number, line in enumerate(lines):
         if report := REPORT.match(line):

@@ -1,6 +1,6 @@
-"""A database whose search_path has the schemas of capture.py, with tables of every kind that inorder reads.
+"""A database with the schemas of capture.py in its search_path, and with all kinds of tables that inorder reads.
 
-The queries of the tests themselves are written so that nothing can capture their names.
+The names in the tests' own queries are qualified, so that nothing can capture them.
 """
 
 from collections.abc import Iterator
@@ -92,10 +92,10 @@ FAIL = """
 SELECT inorder.feed_fail_batch('{feed}'::pg_catalog.text, {number}::pg_catalog.int8, {token}::pg_catalog.int8,
     'no'::pg_catalog.text, '0'::pg_catalog.interval, NULL::pg_catalog.regrole)
 """
-# Error codes for a missing or ambiguous function or operator: a captured name may cause these errors.
+# Error codes for a missing or ambiguous function or operator. A captured name may cause these errors.
 UNRESOLVED = ("42883", "42725")
-# States of a feed when functions are called: no worker has taken a batch, a worker has a batch, or a worker has given
-# its batch back.
+# States of a feed when functions are called: no worker has taken a batch, a worker has a batch, or a worker has
+# returned its batch.
 STATES = ("free", "taken", "failed")
 
 
@@ -134,7 +134,7 @@ class World:
 
     @cached_property
     def functions(self) -> list[tuple[str, str, list[str], list[str]]]:
-        """The public functions that SQL can call: name, kind, names and types of arguments."""
+        """The public functions that SQL can call: name, kind, argument names and argument types."""
         with closing(self.session(SUPERUSER)) as admin:
             admin.execute("SET search_path = pg_catalog")
             return admin.execute(FUNCTIONS.encode()).fetchall()
@@ -147,7 +147,7 @@ def database_settings(name: str) -> Iterator[str]:
 
 
 def value(name: str, kind: str, table: str, state: dict[str, str]) -> str:
-    """An argument of exactly this type."""
+    """Return an argument of exactly this type."""
     relation, short = f"'app.{table}'::pg_catalog.regclass", kind.rpartition(".")[2]
     if short == "anyelement":
         return f"NULL::app.{table}"
@@ -159,7 +159,7 @@ def value(name: str, kind: str, table: str, state: dict[str, str]) -> str:
 
 
 def calls(world: World, state: dict[str, str], table: str) -> Iterator[tuple[str, str]]:
-    """A call of each public function."""
+    """Yield a call of each public function."""
     for name, kind, names, types in world.functions:
         own_values = {"feed_create": {"name": "'another'"}, "feed_prepare": {"key_column": "'xact'"}}.get(name, {})
         arguments = zip([*names, *[""] * (len(types) - len(names))], types, strict=True)
@@ -169,7 +169,7 @@ def calls(world: World, state: dict[str, str], table: str) -> Iterator[tuple[str
 
 
 def made_feed(session: Connection, role: str, table: str, state: str) -> dict[str, str]:
-    """Create a feed in a state; returns arguments for the functions. The feed of "logged" is on its log."""
+    """Create a feed in the given state, and return arguments for the functions. A feed of "logged" reads its log."""
     feed = f"{role}_{table}_{state}"
     source = f"{table}_changes" if table == "logged" else table
     session.execute(CREATE_FEED.format(feed=feed, table=source).encode())
@@ -188,7 +188,7 @@ def made_feed(session: Connection, role: str, table: str, state: str) -> dict[st
 
 
 def call_all(world: World, role: str) -> None:
-    """Call every public function, on each table and each state of a feed. Each call is rolled back."""
+    """Call each public function for each table and each state of a feed. Each call is rolled back."""
     with closing(world.session(role)) as session:
         for table in TABLES:
             for state in STATES:

@@ -1,4 +1,4 @@
-"""A throw-away coordinator and two workers of Citus on private sockets, and operations on their tables."""
+"""A temporary Citus coordinator with two workers on private sockets, and operations on their tables."""
 
 import itertools
 import json
@@ -24,7 +24,7 @@ from waiting import PATIENCE
 from world.beside import beside
 from world.sql import run
 
-# Set by script/citus: a server that has Citus. Without such a server the tests of Citus are skipped.
+# The pg_config of a server with Citus, set by script/citus. Without it, the Citus tests are skipped.
 PG_CONFIG = os.environ.get("INORDER_TEST_CITUS", "")
 MARKS = [
     pytest.mark.server,
@@ -39,7 +39,7 @@ SHOW = "SET citus.override_table_visibility = off"
 SETTINGS = {
     "shared_preload_libraries": "citus",
     "max_prepared_transactions": "100",
-    "wal_level": "logical",  # a shard is moved by logical replication while it is written to
+    "wal_level": "logical",  # a shard is moved with logical replication while it is written to
     "fsync": "off",
     "max_worker_processes": "40",
     "max_replication_slots": "40",
@@ -69,7 +69,7 @@ def server_with_citus() -> Installation:
 
 
 def host(cluster: Cluster) -> str:
-    """The host name by which Citus knows a node: the folder of its socket."""
+    """Return the host name of a node in Citus, which is the directory of the node's socket."""
     return str(cluster.folder / "run")
 
 
@@ -78,14 +78,14 @@ def start(cluster: Cluster) -> None:
 
 
 def allow_output_plugin(connection: Connection) -> None:
-    """Allow the output plugin of Citus, which splits a shard by logical decoding. Some servers require this setting."""
+    """Allow the Citus output plugin, which splits shards with logical decoding. Some servers require this setting."""
     setting = connection.execute("SELECT FROM pg_settings WHERE name = 'output_plugin_libraries'").fetchone()
     if setting is not None:
         run(connection, "ALTER SYSTEM SET output_plugin_libraries = pgoutput, citus", "SELECT pg_reload_conf()")
 
 
 def make_distributed(connection: Connection, name: str) -> None:
-    """A distributed table of four shards, which are not readable yet."""
+    """Create a distributed table with four shards that is not readable yet."""
     run(
         connection, f"CREATE TABLE {name} ({COLUMNS}, {NUMBER}, PRIMARY KEY (tenant, id))",
         f"CREATE INDEX ON {name} (xact)",
@@ -182,9 +182,9 @@ class Writers:
         return beside(*(partial(self.write, number) for number in range(WRITERS)))
 
     def write(self, number: int, ended: Event) -> None:
-        """Run one writer.
+        """Run a writer until the event is set.
 
-        If Citus refuses a statement that was planned for a removed shard, the statement is rolled back.
+        A statement that Citus refuses because it was planned for a removed shard is rolled back.
         """
         chance = random.Random(self.seed + number)
         with connect(self.dsn) as connection:

@@ -1,4 +1,4 @@
-"""A stand-in for Spark, which makes the calls that Spark makes for the shards of a distributed table."""
+"""A stand-in for Spark that makes Spark's calls for the shards of a distributed table."""
 
 import itertools
 import json

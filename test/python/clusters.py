@@ -1,4 +1,4 @@
-"""Servers of the tests, copied from the first server of each kind in a run.
+"""Test servers, copied from the first server of each kind in a run.
 
 Copying a server takes a third of the CPU time of creating it.
 """
@@ -25,20 +25,19 @@ from inorder.lab.server.installation import private_installation, relocate
 INITDB = Cluster._initdb
 CLEARED = temporary.cleared_after_a_kill
 LARGEST_CONTROL_FILE = 512
-# Offset of the system identifier in the first page of a WAL segment. The identifier follows the header that every page
-# has.
+# Offset of the system identifier in the first page of a WAL segment, after the header that every page has.
 IDENTIFIER_IN_WAL = 24
 CASTAGNOLI = 0x82F63B78
 
-# The environment variable with the folder of templates, which all processes of a run share.
+# The environment variable with the folder of the templates that all processes of a run share.
 KEPT = "INORDER_TEST_KEPT"
 
 
 def quick_options() -> str:
-    """Options for a fast compilation: without optimization, the compiler takes half the time.
+    """Return options for a fast compilation. Without optimization, the compiler takes half the time.
 
-    A separate compilation checks the compiler's warnings. Without -Wno-cpp, headers of some servers would warn of the
-    missing optimization.
+    Compiler warnings are checked in a separate compilation. Without -Wno-cpp, headers of some servers would warn about
+    the missing optimization.
     """
     return f"{os.environ.get('COPT', '')} -O0 -Wno-cpp"
 
@@ -51,7 +50,7 @@ def made_anew(patch: pytest.MonkeyPatch) -> None:
 
 def copied(patch: pytest.MonkeyPatch) -> None:
     servers_copied(patch)
-    # No process waits for the end of each server: if this run is killed, the next run removes its servers.
+    # No process waits for the end of each server. If this run is killed, the next run removes its servers.
     patch.setattr(temporary, "cleared_after_a_kill", lambda _: nullcontext())
 
 
@@ -62,7 +61,7 @@ def servers_copied(patch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def kept(*kind: object) -> Iterator[Path]:
-    """The folder of the first server of a kind; other processes wait until it is complete."""
+    """Yield the folder of the first server of a kind. Other processes wait until it is complete."""
     place = Path(os.environ[KEPT]) / hashlib.sha256(repr(kind).encode()).hexdigest()[:16]
     with place.with_suffix(".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -87,8 +86,7 @@ def copied_installation(server: Installation, root: Path, sources: Sequence[Path
             installation = private_installation(server, root, sources)
             keep(root, place)
             return installation
-    # Linking files takes a sixth of the time of copying. Programs do not write into a linked file, but replace the
-    # file.
+    # Linking files takes a sixth of the time of copying them. Programs do not write to a linked file, but replace it.
     copy(place, root, *(["--link"] if place.stat().st_dev == root.parent.stat().st_dev else []))
     return relocate(server, root)
 
@@ -106,9 +104,9 @@ def copied_data(cluster: Cluster) -> None:
 
 
 def remove_maps(folder: Path) -> None:
-    """Remove the maps of free space and of visibility of a new server: a quarter of the files that each copy creates.
+    """Remove the free space maps and visibility maps of a new server, which are a quarter of the files to copy.
 
-    The server does not need these maps, and writes them again when it needs them.
+    The server does not need them, and creates them again when it does.
     """
     for path in (folder / "base").glob("*/*_*"):
         if path.name.endswith(("_fsm", "_vm")):
@@ -116,7 +114,7 @@ def remove_maps(folder: Path) -> None:
 
 
 def identify(folder: Path) -> None:
-    """Give a server that has not run yet its own identifier, as initdb does. Counters begin at zero."""
+    """Assign a new system identifier to a server that has not run yet, as initdb does, and reset its statistics."""
     for counters in (folder / "pg_stat").iterdir():
         counters.unlink()
     now = time.time_ns()
@@ -134,7 +132,7 @@ def identify(folder: Path) -> None:
 
 
 def place_of_sum(content: bytes) -> int:
-    """The offset of the checksum in the control file: each version may have another offset."""
+    """Return the offset of the checksum in the control file, which depends on the version."""
     remainder = crc32c(b"")
     for place in range(0, LARGEST_CONTROL_FILE, 4):
         if struct.unpack_from("<I", content, place)[0] == remainder:

@@ -1,4 +1,4 @@
-"""Servers for the tests: one server for the whole run, and helpers that create further servers."""
+"""Test servers: one server for the whole run, and helpers that create further servers."""
 
 import gc
 import os
@@ -30,16 +30,15 @@ from tail_runs import Tail, make_table
 from tool import LabRun, run_experiment
 from world.sql import run
 
-# Runs of the tool inherit these handlers from the tests. Under nohup or in the background they would otherwise ignore
+# Runs of the tool inherit these handlers from the tests. Otherwise, under nohup or in the background, they would ignore
 # these signals until the tool has set its own handlers.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# Objects made while tests are collected live until the end: garbage collection would only scan them repeatedly.
+# Objects that are created during collection live until the end: garbage collection would only scan them repeatedly.
 gc.disable()
 
-# Settings for servers with many short sessions: a process allocates 16 MB at a time, in huge pages of 2 MB if the
-# kernel permits, and does not return memory. Without these settings a tenth of the CPU time was spent on faults of
-# small pages.
+# Settings for servers with many short sessions. A process allocates 16 MB at a time, in huge pages of 2 MB if the
+# kernel permits, and does not return memory. Without these settings, a tenth of the CPU time was spent on page faults.
 os.environ.setdefault(
     "GLIBC_TUNABLES",
     "glibc.malloc.hugetlb=1:glibc.malloc.trim_threshold=100000000:glibc.malloc.mmap_threshold=33554432"
@@ -49,19 +48,19 @@ os.environ.setdefault(
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "test" / "module"
 SCHEMAS = count(1)
-# Set by script/test --long. Then the tests that long.txt lists are run, too, and tests that usually try some points of
-# a run try every point.
+# Set by script/test --long. A long run includes the tests that long.txt lists. Tests that otherwise kill a run at some
+# points kill it at every point.
 LONG_RUN = "INORDER_TEST_LONG" in os.environ
-# The lines of long.txt, by file. Each line has a test's name, with or without parameters; a leading "!" means that the
-# test is not long, although an earlier line names it.
+# The lines of long.txt, by file. Each line has a test's name, with or without parameters. A leading "!" means that the
+# test is not long although an earlier line names it.
 LONG_FILE = Path(__file__).with_name("long.txt")
 LONG: dict[str, list[tuple[bool, str]]] = {}
 for line in LONG_FILE.read_text().splitlines():
     if line and not line.startswith("#"):
         stem, _, name = line.removeprefix("!").partition("::")
         LONG.setdefault(stem, []).append((line.startswith("!"), name))
-# Hypothesis has no deadline, because a busy machine may be slow. The short run has the same examples each time; the
-# long run looks for other examples.
+# Hypothesis has no deadline, because a busy machine may be slow. A short run always has the same examples; a long run
+# tries others.
 hypothesis.settings.register_profile(
     "inorder",
     max_examples=100 if LONG_RUN else 25,
@@ -71,7 +70,7 @@ hypothesis.settings.register_profile(
     suppress_health_check=[*hypothesis.HealthCheck],
 )
 hypothesis.settings.load_profile("inorder")
-# In each process Hypothesis would parse all loaded modules of the checkout, and try their constants as values. Older
+# Hypothesis would parse all loaded modules of the checkout in each process, and try their constants as values. Older
 # versions of Hypothesis do not parse these modules.
 providers = sys.modules.get("hypothesis.internal.conjecture.providers")
 if providers is not None and hasattr(providers, "_get_local_constants"):
@@ -81,7 +80,7 @@ EDITIONS = ("c", "sql")
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "64MB", "max_wal_size": "8GB"}
 
 # The files that take longest, in the order in which script/test starts them. By default, files with more tests start
-# first: many of these files would start last, and one core would be idle at the end.
+# first. Many of these files would then start last, and one core would be idle at the end.
 SLOWEST = (
     "test_regress", "test_attacks_tables", "test_standby", "test_sql_edition", "test_changes", "test_examples",
     "test_tail", "test_prepare", "test_install", "test_count_groups", "test_tail_output", "test_lab_check",
@@ -105,16 +104,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def is_named(item: pytest.Item, name: str) -> bool:
-    """True if a line of LONG names the test.
+    """Return True if a line of LONG names the test.
 
-    Only a name that is a pattern is compiled, because compiling takes longer than comparing.
+    Only a pattern is compiled, because compiling takes longer than comparing.
     """
     item_name = item.name if "[" in name else item.name.partition("[")[0]
     return fnmatchcase(item_name, name.replace("[", "[[]", 1)) if PATTERN.search(name) else item_name == name
 
 
 def without_long(stem: str, items: list[pytest.Item], is_whole: bool) -> list[pytest.Item]:
-    """The tests of a file, except those that LONG names.
+    """Return the tests of a file except those that LONG names.
 
     If ``is_whole``, the items are all tests of the file, and each line of LONG must match at least one of them.
     """
@@ -128,7 +127,7 @@ def without_long(stem: str, items: list[pytest.Item], is_whole: bool) -> list[py
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order the files, not the tests within a file. Leave out long tests unless they are asked for."""
+    """Order the files, but not the tests within a file. Leave out long tests unless the run is long."""
     places = {name: place for place, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(SLOWEST)))
     if not LONG_RUN and sql_edition.TESTED == "c":
@@ -141,8 +140,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    # Syntax trees and results are many objects that live long. With the default threshold of 700, garbage collection
-    # took most of the CPU time of some tests.
+    # Syntax trees and results are many long-lived objects. With the default threshold of 700, garbage collection took
+    # most of the CPU time of some tests.
     gc.set_threshold(20_000)
     gc.freeze()
     gc.enable()
@@ -150,7 +149,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def on_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Treat the files of servers as if they were on a disk: script/test puts them into memory."""
+    """Treat the servers' files as if they were on a disk, although script/test keeps them in memory."""
     monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr("tempfile.tempdir", None)
 
@@ -164,7 +163,7 @@ def servers_are_copies() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def server() -> Installation:
-    """The server for all tests: the server of PG_CONFIG, or the server that a user would get."""
+    """Return the server for all tests: the server of PG_CONFIG, or the server that a user would get."""
     return find_installation()
 
 
@@ -191,7 +190,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def edition_name(request: pytest.FixtureRequest) -> str:
-    """The edition that a database gets: the C extension or the SQL edition."""
+    """Return the edition for a test's database: the C extension or the SQL edition."""
     return str(getattr(request, "param", sql_edition.TESTED))
 
 
@@ -206,7 +205,7 @@ def install_edition(name: str, server: Installation, cluster: Cluster, database:
 
 
 def make_template(name: str, server: Installation, cluster: Cluster) -> str:
-    """A template database with an edition.
+    """Create a template database with an edition, and return its name.
 
     Copying it takes half the time of creating a database and installing the edition.
     """
@@ -222,7 +221,7 @@ def make_template(name: str, server: Installation, cluster: Cluster) -> str:
 @contextmanager
 def copy_of(template: str, cluster: Cluster, name: str) -> Iterator[Connection]:
     with connect(cluster.dsn) as admin:
-        # A copy by WAL, the default strategy, would take twice the CPU time.
+        # The default strategy, wal_log, would take twice the CPU time.
         make = f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
         run(admin, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", make)
         with connect(f"{cluster.dsn} dbname={name}") as connection:
@@ -232,7 +231,7 @@ def copy_of(template: str, cluster: Cluster, name: str) -> Iterator[Connection]:
 
 @cache
 def with_table(template: str, cluster: Cluster) -> str:
-    """A copied database with the table that most tests use."""
+    """Create a database with the table that most tests use, and return its name."""
     database = f"{template}_table"
     with connect(cluster.dsn) as admin:
         admin.execute(f"CREATE DATABASE {database} TEMPLATE {template} STRATEGY file_copy".encode())
@@ -257,7 +256,7 @@ def has_pgstattuple(server: Installation) -> bool:
 
 @pytest.fixture(scope="session")
 def users(server: Installation) -> Iterator[Cluster]:
-    """A server of a user. One database has the extension; in "bare", the role "plain" may create schemas."""
+    """Yield a user's server. One database has the extension; in "bare", the role "plain" may create schemas."""
     with Cluster(server) as running:
         running.start({"fsync": "off", "track_commit_timestamp": "on"})
         with connect(running.dsn) as connection:
@@ -285,13 +284,13 @@ def without_lab(connection: Connection) -> Iterator[Connection]:
 
 @pytest.fixture
 def of_edition(edition_name: str, request: pytest.FixtureRequest) -> str:
-    """The name of a template database with the edition."""
+    """Return the name of a template database with the edition."""
     return str(request.getfixturevalue({"c": "template", "sql": "sql_template"}[edition_name]))
 
 
 @pytest.fixture
 def fresh(cluster: Cluster, of_edition: str) -> Iterator[Connection]:
-    """A separate database. Other tests do not affect it, except that they advance the transaction IDs."""
+    """Yield a connection to a separate database, which other tests affect only by advancing the transaction IDs."""
     with copy_of(with_table(of_edition, cluster), cluster, "tail") as connection:
         yield connection
 
@@ -309,7 +308,7 @@ def tail(cluster: Cluster, fresh: Connection, tmp_path: Path) -> Tail:
 
 @pytest.fixture(scope="module")
 def idle() -> Iterator[list[Connection]]:
-    """Open sessions that the tests of a file reuse."""
+    """Yield open sessions that the tests of a file reuse."""
     sessions: list[Connection] = []
     yield sessions
     for session in sessions:
@@ -328,9 +327,9 @@ def place(cluster: Cluster, idle: list[Connection]) -> Iterator[Place]:
 
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
-    """An empty folder with a short name that the server's account may enter.
+    """Yield an empty folder with a short name that the server's account may enter.
 
-    With this folder as TMPDIR, a test can see what a program leaves behind.
+    With this folder as TMPDIR, a test sees the files that a program leaves behind.
     """
     with tempfile.TemporaryDirectory(prefix="t", dir=temporary_folder(service_account())) as name:
         folder = Path(name)
@@ -345,7 +344,7 @@ def lab_run(tmp_path: Path, server: Installation, shared_folder: Path) -> LabRun
 
 @pytest.fixture(scope="session")
 def nodes() -> Iterator[Nodes]:
-    """A coordinator of Citus and two workers, for the tests that script/citus runs."""
+    """Yield a Citus coordinator and two workers, for the tests that script/citus runs."""
     with three_nodes() as running:
         yield running
 
@@ -358,7 +357,7 @@ def coordinator(nodes: Nodes) -> Iterator[Connection]:
 
 @pytest.fixture
 def events(nodes: Nodes, coordinator: Connection) -> Iterator[str]:
-    """The name of a distributed table of four shards, which are not readable yet."""
+    """Yield the name of a distributed table with four shards that is not readable yet."""
     name = f"t{next(SCHEMAS)}"
     make_distributed(coordinator, name)
     yield name

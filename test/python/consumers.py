@@ -1,4 +1,4 @@
-"""The consumers of docs/clients: how each is started, what it reads, and what has arrived."""
+"""The consumers in docs/clients: how to start them, the tables that they read, and the rows that have arrived."""
 
 import os
 import random
@@ -22,7 +22,7 @@ from world.sql import value
 FOLDER = ROOT / "docs" / "clients"
 BUILT = ROOT / "build" / "clients"  # built by script/clients
 WRITERS, PAUSE = 2, 0.02 if LONG_RUN else 0.1
-POISON, REFUSED = "poison", "refused"  # a row that cannot be stored; a row that makes the sink fail
+POISON, REFUSED = "poison", "refused"  # a row that cannot be processed; a row that makes the sink fail
 REFUSING = f"""
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''refused''; END';
 CREATE TRIGGER refuse BEFORE INSERT ON mails FOR EACH ROW WHEN (NEW.body = '{REFUSED}') EXECUTE FUNCTION refuse()
@@ -41,7 +41,7 @@ MADE = {"java": BUILT / "java" / "Consumer.class", "node": BUILT / "node" / "nod
 
 
 def missing(language: str) -> str | None:
-    """The reason why a consumer cannot be run here, if any."""
+    """Return the reason why a consumer cannot be run here, or None."""
     if language in ("python", "asyncio"):
         return None
     if "INORDER_TEST_CLIENTS" not in os.environ:
@@ -51,7 +51,7 @@ def missing(language: str) -> str | None:
 
 
 def uri(host: str, port: int | str, database: str, **parameters: str) -> str:
-    """A connection string that libpq, pgx, tokio-postgres and pg for Node understand."""
+    """Return a connection string that libpq, pgx, tokio-postgres and pg for Node understand."""
     options = "".join(f"&{name}={value}" for name, value in parameters.items())
     return f"postgresql:///{database}?host={host}&port={port}&user=postgres{options}"
 
@@ -104,7 +104,7 @@ class Shop:
         return self.sessions(database, "wait_event_type = 'Lock'")
 
     def sessions(self, database: str, condition: str = "true") -> list[int]:
-        """The process IDs of the server's sessions of consumers, or of the pooler in front of the server."""
+        """Return the process IDs of the consumers' sessions on the server, or of the sessions of the pooler."""
         rows = self.source.execute(
             "SELECT pid FROM pg_stat_activity WHERE datname = %s AND application_name <> %s "
             f"AND backend_type = 'client backend' AND {condition}".encode(),

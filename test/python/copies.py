@@ -1,4 +1,4 @@
-"""A copy of a table, which is made from the changes of the table, and is then compared with the table."""
+"""A copy of a table that is built from the table's changes and then compared with the table."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ class Copy:
             self.versions[key] = version
 
     def step(self, connection: Connection, max_rows: int | None = None) -> bool:
-        """Take the next batch in the current transaction; False if there is none."""
+        """Apply the next batch in the current transaction. Return False if there is none."""
         (number,) = connection.execute(NEXT, [self.feed, max_rows]).fetchone() or (None,)
         self.apply(self.changes(connection, number))
         if number is None:
@@ -66,9 +66,9 @@ class Copy:
         return {tuple(key): row for key, row in rows}
 
     def follow(self, connection: Connection, max_rows: int | None = None) -> None:
-        """Take all batches, each in its own snapshot. The copy equals the table after each batch.
+        """Apply all batches, each in its own snapshot, and check that the copy equals the table after each batch.
 
-        With ``max_rows``, it equals the table only after the last batch.
+        With ``max_rows``, the copy equals the table only after the last batch.
         """
         going_on = True
         while going_on:

@@ -1,4 +1,4 @@
-"""A table that is counted by group, and the difference between its view and GROUP BY."""
+"""A table whose rows are counted by group, and the difference between its view and GROUP BY."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ STANDS = """SELECT (
 
 
 def admit(connection: Connection, *names: str) -> None:
-    """Let roles write, and read counts. The SQL edition does not allow that by default."""
+    """Let roles write, and read counts, which the SQL edition does not allow by default."""
     if value(connection, "SELECT to_regproc('feed_admit') IS NOT NULL"):
         run(connection, *(f"SELECT feed_admit('{name}', only_writes => true)" for name in names))
 
@@ -36,12 +36,12 @@ def admit(connection: Connection, *names: str) -> None:
 def difference(
     connection: Connection, view: str = "orders_by_status", groups: str = GROUPS
 ) -> list[tuple[object, ...]]:
-    """Rows in which the view differs from a query with GROUP BY in the same snapshot."""
+    """Return the rows in which the view differs from a query with GROUP BY in the same snapshot."""
     return connection.execute(DIFFERENCE.format(view, groups).encode()).fetchall()
 
 
 def stands(connection: Connection) -> bool:
-    """True if the view reads the counts; false if it counts the rows of the table."""
+    """Return True if the view reads the stored counts, and False if it counts the rows of the table."""
     return connection.execute(STANDS.encode()).fetchall() == [(True,)]
 
 

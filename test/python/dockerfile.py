@@ -1,6 +1,6 @@
-"""Run the instructions of a Dockerfile, with a folder as the root of each stage.
+"""Run the instructions of a Dockerfile in folders, without Docker. The root of each stage is a folder.
 
-Only FROM, RUN and COPY are supported, in the forms that our Dockerfile uses.
+Only the forms of FROM, RUN and COPY that this project's Dockerfile uses are supported.
 """
 
 import re
@@ -25,7 +25,7 @@ def stages(dockerfile: Path) -> list[list[tuple[str, str]]]:
 
 
 def run_dockerfile(dockerfile: Path, image: trees.Tree, environment: dict[str, str]) -> None:
-    """Run the last stage in the image, and each earlier stage in a system of its own."""
+    """Run the last stage in the image, and each earlier stage in a separate system."""
     exports = "".join(f"export {name}={value}; " for name, value in environment.items())
     built: dict[str, trees.Tree] = {}
     *earlier, last = stages(dockerfile)

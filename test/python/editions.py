@@ -1,4 +1,4 @@
-"""Databases for inorder install, and helpers of its tests."""
+"""Databases for inorder install, and helpers for its tests."""
 
 import subprocess
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ class Tool:
         return self.says("uninstall", *arguments, code=code)
 
     def says(self, *arguments: str, code: int) -> str:
-        """The output of a command: stdout after success, otherwise stderr."""
+        """Run a command, and return its output: stdout after success, otherwise stderr."""
         done = self.run(*arguments)
         out, err = done.stdout.decode(), done.stderr.decode()
         assert done.returncode == code and "Traceback" not in err, out + err
@@ -65,7 +65,7 @@ class Tool:
 
 
 def as_new(cluster: Cluster, folder: Path, name: str, edition: str) -> str:
-    """Differences between the objects of an installation and of a new installation; empty without differences."""
+    """Return the differences between an installation's objects and those of a new installation, or an empty string."""
     with database(cluster) as fresh:
         Tool(cluster, folder, fresh).install("--edition", edition)
         return difference(*(installed(cluster, each, edition) for each in (name, fresh.info.dbname)))

@@ -1,8 +1,9 @@
-"""The examples of README and docs: blocks of SQL and shell commands, and the output that they must print.
+"""The examples in README and docs: blocks of SQL and shell commands, and the output that they must print.
 
-A block of ``sql`` is run by psql, a block of ``sh`` by a shell, in the order of the page. A comment, ``<!-- sql … -->``
-or ``<!-- sh … -->``, contains what a block needs, and is run like a block; ``<!-- new database -->`` creates a
-new database. A block of ``output`` shows what the block before it prints. Keys, times and ``…`` in it match any others.
+psql runs each block of ``sql``, and a shell runs each block of ``sh``, in the order of the page. A comment, ``<!-- sql
+… -->`` or ``<!-- sh … -->``, is run like a block, and prepares the block after it; ``<!-- new database -->`` creates a
+new database. A block of ``output`` shows the output of the block before it. Keys, times and ``…`` in it match any
+others.
 """
 
 import re
@@ -27,7 +28,7 @@ TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?[+-]\d\d"
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a page, or a comment that is run before a block. ``prints`` is the required output, if any."""
+    """A block of a page, or a comment that is run like a block. ``prints`` is the required output, if any."""
 
     document: str
     line: int
@@ -43,7 +44,7 @@ class Block:
 
 
 def documents() -> list[str]:
-    """The pages with examples. The skill is left out, because it is generated from other pages."""
+    """Return the pages with examples. The skill is left out, because it is generated from other pages."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [str(path.relative_to(ROOT)) for path in pages if path.name != "SKILL.md"]
 
@@ -80,7 +81,7 @@ def comparable(text: str) -> str:
 
 
 def is_printed(expected: str, printed: str) -> bool:
-    """True if the output matches the output that the page shows.
+    """Return True if the output matches the output that the page shows.
 
     >>> is_printed("  n | at\\n----+----\\n  1 | …", " n  |  at\\n----+------\\n 1  | x"), is_printed("1", "2")
     (True, False)

@@ -1,7 +1,7 @@
-"""The blocks of README and docs that test_examples.py does not run, each with the reason.
+"""The blocks in README and docs that test_examples.py does not run, each with the reason.
 
-A block is named by its page and its beginning; an empty beginning stands for all blocks of the page. Calls of the tool
-in these blocks are still parsed. If a reason begins with the name of a test, that test runs the block.
+A block is identified by its page and its beginning. An empty beginning stands for all blocks of the page. Calls of the
+tool in these blocks are still parsed. If a reason begins with the name of a test, that test runs the block.
 """
 
 MINUTES = "takes minutes; the tests of the experiment run it in small"

@@ -1,4 +1,4 @@
-"""The objects of the extension, or of the SQL edition, by their definitions in a dump."""
+"""The objects of the extension or of the SQL edition, identified by their definitions in a dump."""
 
 import difflib
 import re
@@ -10,8 +10,8 @@ from inorder.install.offer import C
 from inorder.lab.server.cluster import Cluster
 
 ENTRY = re.compile(r"^-- Name: (?P<name>.*); Type: (?P<type>.*); Schema: (?P<schema>.*); Owner: .*$", re.M)
-# Statements of a dump that differ between equal databases: the frozen transaction ID of a relation, and the value that
-# rows have in a column that was added later.
+# Statements in a dump that differ between equal databases: the frozen transaction ID of a relation, and the value that
+# existing rows have in a column that was added later.
 HERE_ONLY = re.compile(
     r"^UPDATE pg_catalog\.pg_class\nSET relfrozenxid = .*\nWHERE .*;$|^SELECT .*set_missing_value.*$", re.M
 )
@@ -36,9 +36,9 @@ def dumped(cluster: Cluster, database: str, *options: str) -> str:
 
 
 def entries(dump: str) -> dict[str, str]:
-    """A dump as entries by type, schema and name: definition, owner, privileges and comment.
+    """Split a dump into entries by type, schema and name: definition, owner, privileges and comment.
 
-    Operators of one name are one entry.
+    Operators with the same name are one entry.
 
     >>> entries("-- Name: a; Type: TABLE; Schema: s; Owner: o\\n--\\n\\nCREATE TABLE s.a ();\\n\\n\\n--\\n")
     {'TABLE s a': 'CREATE TABLE s.a ();'}
@@ -52,7 +52,7 @@ def entries(dump: str) -> dict[str, str]:
 
 
 def objects(cluster: Cluster, database: str) -> dict[str, str]:
-    """The objects in the schemas of the extension. Only a dump for pg_upgrade has the definitions of its members."""
+    """Return the objects in the extension's schemas. Only a dump for pg_upgrade defines the extension's members."""
     dump = dumped(cluster, database, "--binary-upgrade")
     contents = {key: text for key, text in entries(dump).items() if not key.startswith("EXTENSION - inorder")}
     with connect(f"{cluster.dsn} dbname={database}") as connection:
@@ -66,14 +66,14 @@ def objects_of_edition(cluster: Cluster, database: str) -> dict[str, str]:
 
 
 def installed(cluster: Cluster, database: str, edition: str) -> dict[str, str]:
-    """Objects of an installation, in schema inorder, without the tables of users."""
+    """Return the objects of an installation in the schema inorder, without users' tables."""
     if edition != C:
         return objects_of_edition(cluster, database)
     return {key: text for key, text in objects(cluster, database).items() if OURS.search(key)}
 
 
 def difference(left: dict[str, str], right: dict[str, str]) -> str:
-    """A diff of two installations, with the name of each object that differs; empty if no object differs."""
+    """Return a diff of two installations, with the name of each object that differs, or an empty string."""
     diff = []
     for key in sorted(left.keys() | right.keys()):
         lines = difflib.unified_diff(left.get(key, "").splitlines(), right.get(key, "").splitlines(), n=0, lineterm="")

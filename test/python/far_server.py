@@ -1,4 +1,4 @@
-"""A server behind a network that can fall silent: a namespace, with a relay to the server's socket."""
+"""A server behind a network that can be cut: a network namespace with a relay to the server's socket."""
 
 import os
 import select
@@ -40,7 +40,7 @@ class FarServer:
             self.relay.stdout.close()
 
     def cut(self) -> None:
-        """Drop all packets from now on, without an error."""
+        """Silently drop all packets from now on."""
         self.run("tc", "qdisc", "add", "dev", "lo", "root", "blackhole")
 
     def mend(self) -> None:
@@ -67,7 +67,7 @@ def far_server(cluster: Cluster) -> Iterator[FarServer]:
 
 
 def relay(client: socket.socket, path: str) -> None:
-    """Forward data until one side ends."""
+    """Forward data between the client and the server until one of them closes the connection."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
     with client, socket.socket(socket.AF_UNIX) as server:
         server.connect(path)

@@ -1,6 +1,6 @@
-"""Statements that prove each way of installing: they generate a key, read a feed and count rows exactly."""
+"""Statements that test an installation: they generate a key, read a feed and count rows exactly."""
 
-# Statements, with the output of psql -XAtq for each, or None if the output is not compared.
+# Statements, each with the output of psql -XAtq, or None if the output is not compared.
 STATEMENTS: dict[str, str | None] = {
     "SET client_min_messages = warning": None,
     "CREATE EXTENSION inorder": None,

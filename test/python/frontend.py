@@ -1,4 +1,4 @@
-"""A client of the extended query protocol that requests the rows of a portal in pieces, as some drivers do."""
+"""A client of the extended query protocol that fetches a portal's rows in several requests, as some drivers do."""
 
 import socket
 import struct
@@ -15,7 +15,7 @@ VERSION_3 = 196608
 class Answer:
     rows: int = 0
     suspended: bool = False
-    error: str | None = None  # the message of the error
+    error: str | None = None  # the error message
 
 
 @dataclass

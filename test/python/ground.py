@@ -1,4 +1,4 @@
-"""Tables, reads, and a schema for each test: for tests of the conditions on which reads of a table depend."""
+"""Tables, reads, and a schema for each test of the conditions under which a table can be read."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,8 +15,8 @@ state = attack.refusal
 
 SNAPSHOT = "40001"  # serialization_failure: retry
 GROUND = "55000"  # object_not_in_prerequisite_state: a user has to act
-# FORGED: rows with numbers of transactions that feeds have passed. SWITCH: a statement that enables or disables ({1})
-# the guard of the table {0}.
+# FORGED: rows with the numbers of transactions that feeds have passed. SWITCH: a statement that enables or disables
+# ({1}) the guard of the table {0}.
 FORGED = "SELECT uuid_xact_floor(i), 1 FROM generate_series(1, 5) AS i"
 SWITCH = """
 DO $$
@@ -31,14 +31,14 @@ END $$
 # The guard's triggers. Partitions have all of them except "truncate".
 GUARD = ("guard", "update", "truncate") if TESTED == "c" else ("guard", "update", "truncate", "delete")
 # The SQLSTATE of a read if a trigger fires after the guard, and might change a row that the guard has checked. In the
-# SQL edition no trigger fires after the guard, which checks rows that are stored already.
+# SQL edition, no trigger fires after the guard, because the guard checks stored rows.
 LATER = GROUND if TESTED == "c" else ""
-# Let batch numbers begin with the clock, as outside of tests: see sql_edition.number_from_one().
+# Let batch numbers start at the current time, as in production: see sql_edition.number_from_one().
 FROM_CLOCK = (
     "ALTER FUNCTION inorder_internal.first_number() RENAME TO first_of_tests",
     "ALTER FUNCTION inorder_internal.first_of_clock() RENAME TO first_number",
 )
-# The worker takes its batch again to get a token: each take gives the batch a new token.
+# The worker takes its batch again to get a token: each call returns a new token.
 FINISH = """
 SELECT feed_finish_batch(b.feed, b.number, t.token)
 FROM (SELECT %s::text AS feed, %s::bigint AS number) AS b, feed_take_batch(b.feed, 'w') AS t
@@ -87,7 +87,7 @@ def roles(connection: Connection, *names: str) -> Iterator[None]:
         run(connection, "RESET ROLE", f"DROP OWNED BY {every} CASCADE", f"DROP ROLE {every}")
 
 
-# DISCARD ALL without DEALLOCATE ALL. The extension's prepared statements are kept, as in a long-lived session:
+# DISCARD ALL without DEALLOCATE ALL. The extension's prepared statements are kept, as in a long-lived session, because
 # preparing them takes most of the time of a new session.
 FORGET = (
     "ROLLBACK", "CLOSE ALL", "UNLISTEN *", "SET SESSION AUTHORIZATION DEFAULT", "RESET ALL",

@@ -1,9 +1,9 @@
-"""Run the statements of the pg_regress tests on a server with every process under valgrind.
+"""Run the statements of the pg_regress tests on a server whose processes all run under valgrind.
 
 The results of the statements are not compared, because pg_regress compares them elsewhere. Loops are shortened, because
-valgrind is slow. The test requires that valgrind reports nothing, that the server continues, and that each C function
-was called. A report that names only the server counts as well: memory that the extension leaves unset is often read
-there, and PostgreSQL suppresses its own reports.
+valgrind is slow. The test requires that valgrind reports nothing, that the server does not crash, and that each C
+function was called. Reports that name only the server count as well: memory that the extension leaves uninitialized is
+often read there, and PostgreSQL suppresses its own reports.
 """
 
 import re
@@ -26,12 +26,12 @@ from conftest import MODULE, ROOT
 SETTINGS = {"max_prepared_transactions": "10", "fsync": "off", "shared_buffers": "64MB", "track_functions": "all"}
 DATABASE = "contrib_regression"
 
-# The maximum number of rows of a generate_series(), enough for an index of several pages, and the maximum number of
-# iterations of a loop.
+# The maximum number of rows of generate_series(), which is enough for an index with several pages, and the maximum
+# number of iterations of a loop.
 MOST_ROWS, ROWS = 300, re.compile(r"(generate_series\(\s*1,\s*)(\d+)")
 MOST_TURNS, TURNS = 20, re.compile(r"(\b1\s*\.\.\s*)(\d+)")
 
-# Marks between which valgrind writes a report.
+# valgrind writes these marks before and after each report.
 BEGIN, END = "REPORT-BEGIN", "REPORT-END"
 REPORT = re.compile(rf"{BEGIN}\n(.*?)^[^\n]*{END}", re.DOTALL | re.MULTILINE)
 OPTIONS = [
@@ -39,14 +39,14 @@ OPTIONS = [
     "--trace-children=yes", "--vgdb=no", f"--error-markers={BEGIN},{END}",
 ]  # fmt: skip
 
-# A stack frame in our sources, or in our library if the source is unknown. The full path is needed, because PostgreSQL
-# also has an xact.c.
+# A stack frame in the extension's sources, or in its library if the source is unknown. The full path is needed, because
+# PostgreSQL also has an xact.c.
 OWN = re.compile(rf"\({re.escape(str(ROOT))}/(?:src|test/module)/[^)]*:\d+\)|\(in [^)]*/inorder\w*\.so\)")
 MOST_SHOWN = 5
 MOST_SAID = 1000
 
-# Functions in C that no test has called. The server does not count calls of input and output functions, or calls by
-# indexes, sorts and the planner; such functions are left out.
+# C functions that no test has called. The server does not count calls of input and output functions, or calls from
+# indexes, sorts and the planner, so that these functions are left out.
 NEVER_CALLED = """
     SELECT p.oid::regprocedure::text FROM pg_proc p LEFT JOIN pg_stat_user_functions s ON s.funcid = p.oid
     WHERE p.probin = '$libdir/inorder' AND s.funcid IS NULL AND NOT 'internal'::regtype = ANY (p.proargtypes)
@@ -56,7 +56,7 @@ NEVER_CALLED = """
 
 
 class WatchedCluster(Cluster):
-    """A throw-away server under valgrind. initdb runs without valgrind, because it would take minutes."""
+    """A temporary server under valgrind. initdb runs without valgrind, because it would take minutes."""
 
     def __init__(self, server: Installation, suppressions: Path, logs: Path) -> None:
         super().__init__(server, extra_sources=[MODULE])
@@ -66,7 +66,7 @@ class WatchedCluster(Cluster):
         super()._create()
         program = self.server.program("postgres")
         # The script below replaces the program. The program stays in the same folder, because PostgreSQL finds its
-        # libraries relative to it.
+        # libraries relative to its own path.
         plain = program.rename(program.with_name("postgres-plain"))
         files = [f"--suppressions={self.suppressions}", f"--log-file={self.logs}/%p.log"]
         # valgrind creates files in TMPDIR, which may be inaccessible to the server's account.
@@ -86,7 +86,7 @@ def regress_tests(server: Installation) -> list[Path]:
 
 
 def shortened(statements: str) -> str:
-    """The statements with shorter loops.
+    """Return the statements with shorter loops.
 
     >>> shortened("SELECT generate_series(1, 300000); FOR i IN 1 .. 10 LOOP; FOR i IN 1 .. 1000 LOOP")
     'SELECT generate_series(1, 300); FOR i IN 1 .. 10 LOOP; FOR i IN 1 .. 20 LOOP'
@@ -96,7 +96,7 @@ def shortened(statements: str) -> str:
 
 
 def run_statements(cluster: Cluster, file: Path) -> None:
-    """Run a test by psql, and ignore each ERROR. It is an error if psql loses the server."""
+    """Run a test with psql, and ignore each ERROR. Raise an error if psql loses the server."""
     command = [str(cluster.original.program("psql")), "-X", "-q", "-d", DATABASE]
     done = subprocess.run(
         command, input=shortened(file.read_text(encoding="utf-8")), check=False, capture_output=True, text=True,
@@ -118,7 +118,7 @@ def reports(logs: Path) -> list[str]:
 
 
 def run_all(cluster: Cluster) -> list[str]:
-    """Run all tests, and print a line for each; returns the C functions that no test has called."""
+    """Run all tests, and print a line for each. Return the C functions that no test has called."""
     cluster.start(SETTINGS)
     with connect(cluster.dsn) as connection:
         connection.execute(f"CREATE DATABASE {DATABASE}".encode())

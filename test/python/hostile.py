@@ -1,4 +1,4 @@
-"""An untrusted server: a real server, whose messages to the client are changed on the way."""
+"""An untrusted server: a real server whose messages to the client are changed on the way."""
 
 import random
 import socket
@@ -54,10 +54,10 @@ class Liar:
     def __init__(self, seed: int, rarity: int) -> None:
         self.chance, self.rarity = random.Random(seed), rarity
         self.told: list[str] = []
-        self.is_over = False  # true once the connection is to end
+        self.is_over = False  # true when the connection must end
 
     def changed(self, kind: bytes, content: bytes) -> bytes | None:
-        """The message that the client gets in place of the server's; None ends the connection."""
+        """Return the message that the client gets instead of the server's message, or None to end the connection."""
         if self.chance.randrange(self.rarity):
             return framed(kind, content)
         lie = self.chance.choice([*LIES.get(kind, ()), *ANYWHERE])

@@ -1,4 +1,4 @@
-"""The install script, parsed by the server's own parser: its statements, and the SQL inside their bodies."""
+"""The install script, parsed with the server's own parser: its statements, and the SQL in their bodies."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -15,8 +15,8 @@ INTERNAL = "inorder_internal"
 
 # The text before a statement, which the parser counts as part of the statement.
 BLANK = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*", re.S)
-# The declaration of a variable of one of our composite types. Without a catalog, the parser takes the variable for a
-# scalar without fields.
+# The declaration of a variable of one of the extension's composite types. Without a catalog, the parser treats the
+# variable as a scalar without fields.
 COMPOSITE_VARIABLE = re.compile(rf'(\s*"?\w+"?\s+)(?:{PUBLIC}|{INTERNAL})\.\w+(?=\s*(?:;|:=|DEFAULT\b))')
 ASSIGNED = re.compile(r"^.*?:?=", re.S)
 KEYWORD_OF_PARSE_MODE = {0: "", 2: "SELECT ", 3: "SELECT ", 4: "SELECT ", 5: "SELECT "}
@@ -31,7 +31,7 @@ class Statement:
 
     @property
     def subject(self) -> str:
-        """The name of the statement in messages: the object that it creates. For a DO block, the first object."""
+        """Return the statement's name in messages: the object that it creates, or the first object of a DO block."""
         if isinstance(self.node, ast.DoStmt):
             objects = (name for piece in in_body(self) if (name := made_by(piece.node)))
             return f"DO {next(objects, '')}".strip()
@@ -39,7 +39,7 @@ class Statement:
 
 
 class Piece(NamedTuple):
-    """A parsed piece of SQL: a statement of the script, or a statement or an expression in a text body."""
+    """A parsed piece of SQL: a statement of the script, or a statement or expression in a text body."""
 
     node: Any
     line: int
@@ -47,7 +47,7 @@ class Piece(NamedTuple):
 
 
 def as_parsed(script: str) -> str:
-    """The script in a form that the parser accepts, with each character in place: psql commands and marks are blanked.
+    """Return the script in a form that the parser accepts. psql commands and placeholders are replaced in place.
 
     >>> as_parsed("\\\\echo no\\nSELECT @extschema@.f();")
     '--cho no\\nSELECT _extschema_.f();'
@@ -69,7 +69,7 @@ def statements(script: str) -> tuple[Statement, ...]:
 
 
 def walk(value: Any) -> Iterator[Any]:
-    """A node and all nodes below it. Each node comes before the nodes below it."""
+    """Yield a node and all nodes below it. Each node comes before the nodes below it."""
     pending = [value]
     while pending:
         node = pending.pop()
@@ -81,7 +81,7 @@ def walk(value: Any) -> Iterator[Any]:
 
 
 def option(node: Any, name: str) -> Any:
-    """The value of an option of CREATE FUNCTION or DO; None if the statement does not have the option."""
+    """Return the value of an option of CREATE FUNCTION or DO, or None if the statement does not have the option."""
     options = node.args if isinstance(node, ast.DoStmt) else node.options
     return next((each.arg for each in options or () if each.defname == name), None)
 
@@ -94,7 +94,7 @@ def language(node: Any) -> str:
 
 
 def text_body(node: Any) -> str | None:
-    """The body of a function or DO block that is stored as text and parsed when it runs; None for other nodes."""
+    """Return the body of a function or DO block if it is a string that is parsed when it runs, otherwise None."""
     if language(node) not in {"sql", "plpgsql"}:
         return None
     body = option(node, "as")
@@ -118,7 +118,7 @@ def plpgsql_expressions(tree: Any, line: int = 0) -> Iterator[tuple[str, int]]:
 
 
 def parsed_plpgsql(statement: Statement) -> list[tuple[str, int]]:
-    """The SQL in a PL/pgSQL body. If the parser does not accept a statement, the error names the line."""
+    """Return the SQL in a PL/pgSQL body. If the parser rejects a statement, the error names the line."""
     try:
         return list(plpgsql_expressions(parse_plpgsql(scalar_fields(statement.text))))
     except ParseError as error:
@@ -157,7 +157,7 @@ def type_name(node: Any) -> str:
 
 
 def relation_name(node: Any) -> str:
-    """The name of a table, view or composite type."""
+    """Return the name of a table, view or composite type."""
     return f"{node.schemaname}.{node.relname}" if node.schemaname else str(node.relname)
 
 
@@ -170,7 +170,7 @@ def inputs(node: ast.CreateFunctionStmt) -> list[Any]:
 
 
 def made_by_define(node: ast.DefineStmt) -> str:
-    """The type, operator or aggregate that a statement creates."""
+    """Return the type, operator or aggregate that a statement creates."""
     options = {each.defname: each.arg for each in node.definition or ()}
     match node.kind:
         case ObjectType.OBJECT_OPERATOR:
@@ -182,8 +182,8 @@ def made_by_define(node: ast.DefineStmt) -> str:
             return f"type {dotted(node.defnames)}"
 
 
-# The name of a created object as COMMENT ON writes it, by the class of the statement. These are all objects that can
-# have a COMMENT.
+# A function for each class of statement that returns the created object's name in the form of COMMENT ON. These are all
+# objects that can have a COMMENT.
 MAKERS: dict[type[Any], Callable[[Any], str]] = {
     ast.CreateFunctionStmt: lambda node: f"function {signature(node.funcname, inputs(node))}",
     ast.DefineStmt: made_by_define,
@@ -202,7 +202,7 @@ MAKERS: dict[type[Any], Callable[[Any], str]] = {
 
 
 def made_by(node: Any) -> str | None:
-    """The object that a statement creates; None if it cannot have a COMMENT."""
+    """Return the object that a statement creates, or None if it cannot have a COMMENT."""
     maker = MAKERS.get(type(node))
     return maker(node) if maker else None
 

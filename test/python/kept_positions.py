@@ -1,4 +1,4 @@
-"""Positions that their readers keep: as text and as jsonb, in Spark and in tail.
+"""Positions that are kept by their readers: as text and jsonb, in Spark, and in inorder tail.
 
 An updated extension must be able to read these positions.
 """
@@ -19,12 +19,12 @@ NEXT = "SELECT reader_next_batch('events', %s::text::feed_position, 2)::text"
 ADVANCE = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch)::text"
 READ = "SELECT n FROM reader_batch_rows('events', %s::text::feed_batch, null::events)"
 TAIL = ("events", "--position", "p", "--order-by", "seq", "--batch-rows", "2")
-# A command that appends each batch to a file, and fails once the file has three rows.
+# A command that appends each batch to a file, and fails when the file has three rows.
 FAILING = ("--exec", "cat >> got; test $(wc -l < got) -lt 3")
 
 
 class Reader:
-    """A reader that keeps its position, and the next batch, whose rows have not been read, in columns of jsonb."""
+    """A reader that keeps its position and its next batch, whose rows have not been read, in jsonb columns."""
 
     def __init__(self, connection: Connection, order_column: str | None) -> None:
         self.delivered: list[int] = []

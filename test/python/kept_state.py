@@ -41,9 +41,9 @@ def alike(value: Any, before: Any) -> Any:
 
 
 class Kept:
-    """A table with feeds of every kind.
+    """A table with all kinds of feeds.
 
-    Some rows of the table have been read; other rows are in batches of a sink or a worker.
+    Some rows of the table have been read. Other rows are in batches of a sink or a worker.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -95,7 +95,7 @@ class Kept:
 
     @staticmethod
     def state(connection: Connection, like: dict[str, list[Any]] | None = None) -> dict[str, list[Any]]:
-        """The rows of the state. If the former state is given, columns that were added later are left out."""
+        """Return the rows of the state. Columns that were added after the earlier state ``like`` are left out."""
         by_table: dict[str, list[Any]] = {}
         for name in STATE_TABLES:
             query = f"SELECT to_jsonb(t) FROM inorder_internal.{name} AS t ORDER BY t::text"

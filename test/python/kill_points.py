@@ -1,9 +1,9 @@
 """Run inorder tail in forks of one process, and kill each run before one of its system calls.
 
 The first run is killed before the first call, the next run before a later call, and so on. After a kill, the tool runs
-again, is killed at some later point, and then runs to its end. If the output is a file, the tool also runs to its end
-from the state after the first kill. Arguments: the kind of standard output (file, pipe or none), the distance between
-two points, then the arguments of the tool, in which {n} is the number of the point.
+again, is killed at a later point, and then runs to its end. If the output is a file, the tool also runs to its end from
+the state after the first kill. The arguments are the kind of standard output (file, pipe or none), the distance between
+two points, and the arguments of the tool, in which {n} is the number of the point.
 """
 
 import json
@@ -58,9 +58,9 @@ def tool(arguments: list[str], output: int, point: int | None) -> NoReturn:
 
 
 def ran(kind: str, name: str, arguments: list[str], point: int | None) -> int:
-    """The exit code of one run, negative for a signal.
+    """Run the tool once, and return its exit code, which is negative for a signal.
 
-    Each run into a pipe has a new file, to which the output is copied.
+    If the output is a pipe, it is copied to a new file in each run.
     """
     reader = None
     if kind == "file":
@@ -83,7 +83,7 @@ def ran(kind: str, name: str, arguments: list[str], point: int | None) -> int:
 
 
 def known_output(position: str) -> bytes | None:
-    """The content of the position file if it records how much output was delivered; otherwise None."""
+    """Return the content of the position file if it records how much output was delivered, otherwise None."""
     content = Path(position).read_bytes() if Path(position).exists() else b""
     return content if content and json.loads(content).get("output") else None
 
@@ -105,7 +105,7 @@ def points(kind: str, every: int, arguments: list[str]) -> int:
         assert code in (0, -signal.SIGKILL, IN_USE), code
         deadline = time.monotonic() + PATIENCE
         while (code := ran(kind, name, named, None)) == IN_USE and time.monotonic() < deadline:
-            time.sleep(PAUSE)  # a child of the killed run may still hold the lock
+            time.sleep(PAUSE)  # a child of the killed run may still have the lock
         assert code == 0, code
         if earlier:  # restore the file as a crash of the host would leave it
             Path(f"p{number}").write_bytes(earlier)

@@ -1,4 +1,4 @@
-"""The messages of all errors that the sources raise. … stands for names and values."""
+"""The messages of all errors that the sources raise. The sign … stands for names and values."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ IN_SQL = re.compile(r"\bRAISE (?:EXCEPTION )?'((?:[^']|'')*)'")
 
 
 def in_c(source: str) -> Iterator[str]:
-    """The messages of a file in C.
+    """Yield the error messages in C source code.
 
     >>> list(in_c('ereport(ERROR, (errmsg("table %s has \\\\"%.*s\\\\" of %llu" " rows", a)));'))
     ['table … has "…" of … rows']
@@ -26,7 +26,7 @@ def in_c(source: str) -> Iterator[str]:
 
 
 def in_sql(source: str) -> Iterator[str]:
-    """The messages of a file of SQL.
+    """Yield the error messages in SQL source code.
 
     >>> list(in_sql("RAISE 'start must be ''now'', not %', x; RAISE WARNING 'no error';"))
     ["start must be 'now', not …"]
@@ -35,7 +35,7 @@ def in_sql(source: str) -> Iterator[str]:
         yield text.replace("''", "'").replace("%", "…")
 
 
-# Messages that a caller composes: the source, a pattern for the parts, and the text around a part.
+# Messages that a caller composes: the source file, a pattern for the parts, and the message around each part.
 FAULTS = (("sql/ports/table.sql", r"THEN '(is [^;]*?|has [^;]*?)'\n", "feeds and exact counts cannot read …: it {}"),)
 AROUND = {"feeds and exact counts cannot read …: it …"}
 

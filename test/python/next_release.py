@@ -1,7 +1,7 @@
-"""A made-up next version. script/release creates it in a copy of the tree, as for a maintainer.
+"""A fictitious next version, which script/release creates in a copy of the tree, as it would for a maintainer.
 
-The version adds a function in C, a function in SQL, a column of the state and an attribute of positions, and changes
-functions.
+The version adds a C function, an SQL function, a column of a state table, and an attribute of positions, and changes
+existing functions.
 """
 
 import os
@@ -27,7 +27,7 @@ COPIED = (
 )  # fmt: skip
 NEXT = re.sub(r"\d+$", lambda last: str(int(last[0]) + 1), __version__)
 COLUMN = "times_renamed"
-# Changes: a file, its present text, and its text in the next version.
+# The changes: a file, its current text, and its text in the next version.
 CHANGES = (
     ("Makefile", "    revoke.sql \\\n", "    added.sql \\\n    revoke.sql \\\n"),
     (
@@ -95,7 +95,7 @@ def sql_statements(tree: Path) -> list[str]:
 
 
 def make_changes(tree: Path) -> None:
-    """Change the sources, and write the update scripts: CREATE for new objects, OR REPLACE for changed ones."""
+    """Change the sources, and write the update scripts with CREATE for new objects and OR REPLACE for changed ones."""
     before = sql_statements(tree)
     for name, old, new in CHANGES:
         text = (tree / name).read_text()

@@ -1,4 +1,4 @@
-"""Experiments without a server: their turns are executed, and their measurements are made up."""
+"""Experiments without a server: they run with made-up measurements."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from inorder.lab.targets.target import Target
 
 from replay import Nowhere
 
-# Capabilities of two servers that belong to the user: the least capabilities, and all.
+# The capabilities of two servers of users: the minimum, and all.
 BARE = Capabilities(
     version="18.6", role="app", database="shop", in_recovery=False, counts=True, may_create=True, schema_comment=None,
     may_checkpoint=False, sees_wal=False, sees_checkpoints=False, has_inorder=False, has_pgstattuple=False,

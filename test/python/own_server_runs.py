@@ -1,4 +1,4 @@
-"""Runs on a server that belongs to the user, and the traces that such runs leave."""
+"""Runs on a user's own server, and the traces that such runs leave."""
 
 from pathlib import Path
 from typing import Any

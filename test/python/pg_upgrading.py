@@ -1,4 +1,4 @@
-"""pg_upgrade from one throw-away server into another."""
+"""pg_upgrade from one temporary server to another."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from inorder.connection.database import Connection
 from inorder.installations import Installation, buildable_installations, embedded_installation
 from inorder.lab.server.cluster import Cluster
 
-# Programs that pg_upgrade needs, and that a private server lacks.
+# Programs that pg_upgrade needs and a private server lacks.
 PROGRAMS = (
     "pg_ctl", "pg_controldata", "pg_resetwal", "pg_dump", "pg_dumpall", "pg_restore", "psql", "vacuumdb", "pg_upgrade",
 )  # fmt: skip
@@ -32,9 +32,9 @@ def run(cluster: Cluster, folder: Path, command: list[str | Path]) -> str:
 
 
 def adapt(connection: Connection, new: Installation) -> None:
-    """Change properties of objects that make pg_upgrade fail even without inorder."""
-    # Version 15.20 stores the option pg_attver for each column. pg_dump 18.6 dumps this option, and the server 18.6
-    # refuses it.
+    """Change object properties that make pg_upgrade fail even without inorder."""
+    # Version 15.20 stores the option pg_attver for each column. pg_dump 18.6 dumps this option, but server 18.6 rejects
+    # it.
     connection.execute("UPDATE pg_attribute SET attoptions = NULL WHERE attoptions[1] LIKE 'pg_attver=%'")
     built = subprocess.run([new.program("pg_config"), "--configure"], check=True, capture_output=True, text=True)
     if "--with-lz4" not in built.stdout:

@@ -1,4 +1,4 @@
-"""PgBouncer between a client and a server: its settings, and a running instance."""
+"""PgBouncer between clients and a server: its settings, and a running instance."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ SETTINGS = "ignore_startup_parameters = extra_float_digits\nserver_login_retry =
 
 
 def program() -> str:
-    """The path of PgBouncer; without PgBouncer the test is skipped."""
+    """Return the path of PgBouncer, or skip the test if it is not installed."""
     if (path := shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")) is None:
         pytest.skip("this system has no pgbouncer")
     return path
@@ -30,7 +30,7 @@ def program() -> str:
 def pooled(
     cluster: Cluster, folder: Path, mode: str = "transaction", more: str = "", roles: Sequence[str] = ("postgres",)
 ) -> Iterator[int]:
-    """A pooler in this mode for these roles, and its port."""
+    """Run a pooler in this mode for these roles, and yield its port."""
     command = program()
     port = free_port()
     settings, users = folder / "pgbouncer.ini", folder / "users"

@@ -1,8 +1,8 @@
-"""The tool without the time for loading: a process that has loaded the tool forks for each run.
+"""Runs of the tool without its loading time: a process that has loaded the tool forks for each run.
 
-A run is a separate process, with its own folder, environment and output. A run differs from ``python -m inorder`` in
-two ways: the run does not free its memory at the end, and its servers are copies, like the servers of the tests.
-``python -m inorder`` takes a third of a second of CPU time, most of it for loading.
+A run is a separate process with its own folder, environment and output. It differs from ``python -m inorder`` in two
+ways: the run does not free its memory at the end, and its servers are copies, like the test servers. ``python -m
+inorder`` takes a third of a second of CPU time, most of it for loading.
 """
 
 import atexit
@@ -30,9 +30,9 @@ from typing import IO, Any, NoReturn
 LONGEST_REQUEST = 1 << 20
 UNWRITTEN = 120  # exit code of Python if stdout could not be flushed
 HELD_AFTER = "INORDER_TEST_HELD_AFTER"
-ROOM = "INORDER_TEST_ROOM"  # maximum size of a file in bytes: writing more fails as on a full disk
+ROOM = "INORDER_TEST_ROOM"  # maximum size of a file in bytes: further writes fail as on a full disk
 PAUSE = "INORDER_TEST_PAUSE"  # seconds before the first retry; the pause doubles with each retry
-UNMARKED = "INORDER_TEST_UNMARKED"  # reading or writing a file attribute fails, as for a file of another user
+UNMARKED = "INORDER_TEST_UNMARKED"  # reading or writing a file attribute fails, as for another user's file
 # Runs with these formats are forked from a second process, which has also loaded Arrow. The memory of other runs does
 # not contain Arrow.
 ARROW = {"arrow", "parquet"}
@@ -76,7 +76,7 @@ class Run:
                 os.close(end)
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code; the negated signal number if the run was killed."""
+        """Wait for the run, and return its exit code, or the negated signal number if it was killed."""
         if self.returncode is None:
             self.status.settimeout(timeout)
             try:
@@ -112,7 +112,7 @@ class Run:
 
 
 def ends(stream: int | IO[bytes]) -> tuple[IO[bytes] | None, int]:
-    """Our end of a pipe, or None if the stream is not a pipe; and the descriptor that the run gets."""
+    """Return this end of a pipe, or None if the stream is not a pipe; and the descriptor for the run."""
     if stream == subprocess.PIPE:
         reading, writing = os.pipe()
         return open(reading, "rb"), writing
@@ -122,7 +122,7 @@ def ends(stream: int | IO[bytes]) -> tuple[IO[bytes] | None, int]:
 def run(
     arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: float | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run the tool and wait for it. The output goes into pipes. After the timeout the run is killed."""
+    """Run the tool, and wait for it. The output goes to pipes. After the timeout, the run is killed."""
     running = Run(arguments, folder, environment, subprocess.PIPE, subprocess.PIPE)
     assert running.stdout and running.stderr
     with running.stdout as out, running.stderr as err, ThreadPoolExecutor() as pool:
@@ -135,7 +135,7 @@ def run(
 
 
 def pass_on(channel: socket.socket, arguments: Sequence[str]) -> int:
-    """Run the tool for a process that has inherited the channel. Pass the interrupts of that process on to the run."""
+    """Run the tool for a process that has inherited the channel, and forward SIGINT of that process to the run."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     with open(__file__) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -150,7 +150,7 @@ def load_all() -> None:
     for module in (
         *(module for module, _ in import_module("inorder.cli").COMMANDS.values()),
         *(module for module, _ in import_module("inorder.commands.lab").COMMANDS.values()),
-        # Commands import these modules when they are called.
+        # Commands import these modules only when they are called.
         "inorder.tail.run", "inorder.count.counter", "inorder.advise.report", "inorder.advise.statements",
         "inorder.feeds.reading", "inorder.install.actions", "inorder.prepare.steps", "pglast.parser",
     ):  # fmt: skip
@@ -161,7 +161,7 @@ def load_all() -> None:
 
 
 def serve(channel: socket.socket, modules: Sequence[str]) -> None:
-    """Load the modules, then fork for each request, and report the end of each run.
+    """Load the modules, then fork for each request and report the end of each run.
 
     The forked child becomes the tool.
     """
@@ -169,8 +169,8 @@ def serve(channel: socket.socket, modules: Sequence[str]) -> None:
         import_module(module)
     if not modules:
         load_all()
-    # A child would lose an interrupt that comes right after the fork. A blocked interrupt waits until the tool is
-    # ready.
+    # A child would lose an interrupt that arrives right after the fork. A blocked interrupt stays pending until the
+    # tool is ready.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     gc.collect()
     gc.freeze()
@@ -188,7 +188,7 @@ def serve(channel: socket.socket, modules: Sequence[str]) -> None:
 
 
 def begin(channel: socket.socket, runs: dict[int, tuple[int, int]], poll: "select.poll") -> bool:
-    """Serve one request; False if no more requests will come."""
+    """Serve one request. Return False if no more requests will come."""
     request, descriptors, _, _ = socket.recv_fds(channel, LONGEST_REQUEST, 3)
     if not request:
         return False
@@ -219,7 +219,7 @@ def end(process: int, number: int, status: int) -> None:
 
 
 def hold_after(sizes: list[int]) -> None:
-    """Stop this process, as SIGSTOP from outside would, whenever it has written one of these numbers of bytes."""
+    """Make this process stop itself with SIGSTOP whenever it has written one of these numbers of bytes."""
     write, written = os.write, 0
 
     def counted(descriptor: int, content: Any) -> int:
@@ -263,7 +263,7 @@ def become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
 
 
 def leave(code: int) -> NoReturn:
-    """End like the interpreter, but do not free the loaded modules: freeing them takes half of a run's CPU time."""
+    """Exit like the interpreter, but do not free the loaded modules, which takes half of a run's CPU time."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Privileges that providers of hosted servers revoke according to their documentation.
+"""Privileges that providers of hosted servers revoke, according to their documentation.
 
 test/providers.csv lists them, each with its source.
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 from inorder.connection.database import Connection
 
 LIST = Path(__file__).resolve().parents[1] / "providers.csv"
-# For each privilege: the kind of object in GRANT, and the type of the object's name. "select" is for tables and views.
+# For each privilege: the kind of object in GRANT, and the type of the object's name. "select" covers tables and views.
 KINDS = {"execute": ("function", "regprocedure"), "select": ("table", "regclass")}
 
 

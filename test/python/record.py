@@ -1,4 +1,4 @@
-"""Record a result file, and the tables of its report: python test/python/record.py NAME FILE."""
+"""Record a result file and the tables of its report: python test/python/record.py NAME FILE."""
 
 import gzip
 import json

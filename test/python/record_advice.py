@@ -1,6 +1,6 @@
-"""Record the facts of a table of orders, for test_advise_verdicts.py: python test/python/record_advice.py.
+"""Record facts about a table of orders for test_advise_verdicts.py: python test/python/record_advice.py.
 
-On a throw-away server with pg_stat_statements, each order is inserted under a random key, then its status is updated.
+Each order is inserted with a random key on a temporary server with pg_stat_statements, and then its status is updated.
 """
 
 import json
@@ -28,14 +28,14 @@ FILLED = (
     f"INSERT INTO orders (body) SELECT repeat('x', 400) FROM generate_series(1, {ROWS})",
     "VACUUM ANALYZE",
 )
-# pg_stat_statements tracks nested statements, so it counts each statement of the loop.
+# pg_stat_statements tracks nested statements, and therefore counts each statement of the loop.
 ORDERED = """DO $$ DECLARE made uuid; BEGIN FOR i IN 1..%d LOOP
 INSERT INTO orders (body) VALUES (repeat('x', 400)) RETURNING id INTO made; COMMIT;
 UPDATE orders SET status = 1 WHERE id = made; COMMIT; END LOOP; END $$"""
 
 
 def ordered(admin: Connection, orders: int) -> float:
-    """Insert orders, and update each of them; returns the bytes of WAL per order."""
+    """Insert orders, and update each of them. Return the bytes of WAL per order."""
     execute(admin, "CHECKPOINT", "SELECT pg_stat_force_next_flush()", "SELECT pg_stat_reset()")
     execute(admin, "SELECT pg_stat_statements_reset()", "SET pg_stat_statements.track = 'all'")
     (start,) = one_row(admin, "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
@@ -45,7 +45,7 @@ def ordered(admin: Connection, orders: int) -> float:
 
 
 def recorded() -> tuple[Facts, float]:
-    """The facts of one checkpoint interval, and the share of the WAL that version 7 keys save in the next interval."""
+    """Return the facts of one checkpoint interval, and the fraction of WAL that version 7 keys save in the next one."""
     with Cluster(find_installation()) as cluster:
         cluster.start(SETTINGS)
         with connect(cluster.dsn) as admin:

@@ -41,12 +41,12 @@ def emptied(result: Result) -> Result:
 
 
 class Nowhere:
-    """A target that measures nothing. The runner only asks the target to note facts about the server."""
+    """A target that measures nothing. The runner only asks it to note facts about the server."""
 
     folder = Path()
 
     def note(self, result: Result) -> None:
-        """There is nothing to note."""
+        """Do nothing: no server has facts to note."""
 
 
 class Counting(Progress):
@@ -65,13 +65,13 @@ class Counting(Progress):
 
 
 class Stopped(BaseException):
-    """Raised as an interrupt of the run."""
+    """Raised to interrupt the run."""
 
 
 class Replay:
-    """A run of an experiment that replays recorded measurements in any order, and stops where it is told.
+    """A run of an experiment that replays recorded measurements in any order, and stops before a given measurement.
 
-    ``asked`` has the keys of the measurements, in order.
+    ``asked`` lists the keys of the requested measurements in order.
     """
 
     def __init__(self, kind: type[Experiment[Any]], source: Result, stop_before: int | None = None) -> None:
@@ -88,7 +88,7 @@ class Replay:
 
         class Played(kind):  # type: ignore[misc,valid-type]
             def prepare(self) -> None:
-                """There is nothing to prepare."""
+                """Do nothing: no server is prepared."""
 
             def stages(self) -> Sequence[Stage]:
                 return [replayed.stage(stage) for stage in super().stages()]
@@ -107,9 +107,9 @@ class Replay:
         )
 
     def turn(self, turn: Turn, number: int) -> Turn:
-        """The turn, with results from the source.
+        """Return the turn with results from the source.
 
-        Progress outside of measurements is counted before the first measurement.
+        Progress that belongs to no measurement is counted before the first measurement.
         """
 
         def measure(_seed: int) -> Iterator[Measured]:

@@ -28,15 +28,15 @@ CREATE TABLE gone (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval());
 SELECT feed_create('gone', 'gone');
 DROP TABLE gone;
 """
-# Part of the error about a row of another transaction that is inserted again. In the SQL edition the guard fires after
-# the check of the primary key.
+# Part of the error message for a row of another transaction that is inserted again. In the SQL edition, the guard fires
+# after the primary key is checked.
 FOREIGN = "was not made by this transaction" if TESTED == "c" else "duplicate key"
-# Names of feeds, each with its table.
+# The names of feeds, each with its table.
 KEPT = {"keys": """"Odd.one"."Event's\"""", "parts": "parts", "orders": "orders"}
 ALL = KEPT | {"made": "made"}
 
 
-# For a feed "f" on a table t, which is divided by n: insert the rows of a worker's batch into the table got.
+# For a feed "f" on a table t that is divided by n: insert the rows of a worker's batch into the table got.
 TAKE_SHARE = (
     "WITH b AS MATERIALIZED (SELECT * FROM feed_take_batch('f', '{}')) INSERT INTO got (n) "
     "SELECT r.n FROM b CROSS JOIN LATERAL feed_batch_rows('f', b.number, null::t) AS r WHERE b.number > 0"
@@ -58,7 +58,7 @@ def check_shares(connection: Connection, rows: int) -> None:
 def check_counts(connection: Connection) -> None:
     """Check the counts before and after a fold.
 
-    Each table is first accepted by feed_rebase(), because some tables have generated numbers.
+    Before that, each table is accepted with feed_rebase(), because some tables have generated numbers.
     """
     for table in ALL.values():
         connection.execute("SELECT feed_rebase(%s)", [table])
@@ -113,7 +113,7 @@ def spend_transactions(connection: Connection, amount: int) -> None:
 
 @contextmanager
 def copied(source: Cluster, database: str, target: Cluster, into: str, form: str, folder: Path) -> Iterator[Connection]:
-    """Dump a database, and restore it into another database, which exists while the block lasts."""
+    """Dump a database, and restore it into a new one. Yield a connection to the new database, which is then dropped."""
     file = str(folder / "dump")
     dumped = run_program(source, "pg_dump", f"--format={form}", "--no-owner", "-f", file, database)
     assert dumped.returncode == 0, dumped.stderr

@@ -1,8 +1,9 @@
-"""Rules for the install script: each is a function that returns its findings in a script's text.
+"""Rules for the install script. Each rule is a function that yields its findings in the script.
 
-The script runs as a superuser in a schema that others may have filled. Therefore no name in the script may be looked up
-where others could have created an object. Names of our own objects are schema-qualified; the script's search_path and
-plpgsql_check require that, too. No rule can see the text of queries that a function builds.
+The script runs as a superuser in a schema that other roles may have filled. No name in the script may therefore be
+looked up in a schema where others could have created an object. Names of the extension's objects are schema-qualified,
+which the script's search_path and plpgsql_check also require. No rule can see the text of queries that a function
+builds.
 """
 
 import re
@@ -55,21 +56,24 @@ Found = Iterator[tuple[int, str, str]]
 
 
 def ascii_only(script: str) -> Found:
-    """CREATE EXTENSION converts the script to the database's encoding, which may lack characters beyond ASCII."""
+    """Report characters beyond ASCII.
+
+    CREATE EXTENSION converts the script to the database's encoding, which may lack such characters.
+    """
     for number, line in enumerate(script.splitlines(), 1):
         if not line.isascii():
             yield number, "", f"not ASCII: {''.join(sorted({sign for sign in line if not sign.isascii()}))}"
 
 
 def short_lines(script: str) -> Found:
-    """Lines are short enough for two files to be shown side by side."""
+    """Report lines that are too long to show two files side by side."""
     for number, line in enumerate(script.splitlines(), 1):
         if len(line) > LONGEST_LINE:
             yield number, "", f"{len(line)} characters"
 
 
 def short_bodies(script: str) -> Found:
-    """Functions fit on a screen."""
+    """Report functions that do not fit on a screen."""
     for statement in statements(script):
         body = text_body(statement.node)
         if isinstance(statement.node, ast.CreateFunctionStmt) and statement.node.sql_body is not None:
@@ -85,7 +89,7 @@ def is_pinned(setting: Any) -> bool:
 
 
 def pinned_script(script: str) -> Found:
-    """The script first sets a search_path on which there are no objects of others."""
+    """Report a script that does not first set a search_path without objects of other roles."""
     first = statements(script)[0]
     if not (isinstance(first.node, ast.VariableSetStmt) and first.node.is_local and is_pinned(first.node)):
         yield first.line, "", "the script does not begin with SET LOCAL search_path TO pg_catalog, pg_temp"
@@ -96,9 +100,9 @@ def functions(script: str) -> Iterator[Statement]:
 
 
 def pinned_functions(script: str) -> Found:
-    """Names in a text body are looked up whenever the body runs.
+    """Report functions with a text body that do not set search_path.
 
-    If the function did not set the search_path, the caller's search_path would be used.
+    Names in a text body are looked up whenever the body runs, by default with the caller's search_path.
     """
     for statement in functions(script):
         settings = [each.arg for each in statement.node.options if each.defname == "set"]
@@ -107,16 +111,19 @@ def pinned_functions(script: str) -> Found:
 
 
 def no_schema_in_text(script: str) -> Found:
-    """A text body would keep the former name of a schema that is renamed. Anybody could then create that schema."""
+    """Report text bodies that name the extension's schema.
+
+    They would keep the former name of a renamed schema, which anybody could then create.
+    """
     for statement in statements(script):
         if PUBLIC in (text_body(statement.node) or ""):
             yield statement.line, statement.subject, "@extschema@ in a text body"
 
 
 def made_anew(script: str) -> Found:
-    """An existing object belongs to somebody else.
+    """Report OR REPLACE and IF NOT EXISTS.
 
-    With OR REPLACE or IF NOT EXISTS, the script would take the object for ours.
+    An existing object belongs to another role, and the script would use this object as if it belonged to the extension.
     """
     plain = re.sub(r"--[^\n]*", "", as_parsed(script))
     for match in NOT_NEW.finditer(plain):
@@ -127,17 +134,14 @@ def made_anew(script: str) -> Found:
 
 
 def no_backslashes(script: str) -> Found:
-    """Without standard_conforming_strings, '\\' in a plain literal is not a backslash."""
+    """Report backslashes, which are escapes in a plain literal if standard_conforming_strings is off."""
     for literal, line in literals(as_parsed(script)):
         if BACKSLASH.match(literal) or literal[:2].upper() == "U&":
             yield line, "", f"backslash in {literal[:60]}"
 
 
 def invokers_rights(script: str) -> Found:
-    """No function runs with the rights of the superuser who created the extension.
-
-    No view reads tables with these rights, either.
-    """
+    """Report functions and views that run with the privileges of the superuser who created the extension."""
     for piece in pieces(script):
         for node in walk(piece.node):
             if isinstance(node, ast.DefElem) and node.defname == "security" and node.arg.boolval:
@@ -149,7 +153,7 @@ def invokers_rights(script: str) -> Found:
 
 
 def tables_of(query: ast.Node) -> list[str]:
-    """The tables and views that a query reads, except the names that its WITH clause defines."""
+    """Return the tables and views that a query reads, except those that its WITH clause defines."""
     parts = list(walk(query))
     with_names = {node.ctename for node in parts if isinstance(node, ast.CommonTableExpr)}
     named = [node for node in parts if isinstance(node, ast.RangeVar)]
@@ -157,7 +161,7 @@ def tables_of(query: ast.Node) -> list[str]:
 
 
 def plain_arguments(script: str) -> Found:
-    """Users write the names of arguments, and should not have to quote them."""
+    """Report argument names that users would have to quote."""
     for statement in functions(script):
         if statement.node.funcname[0].sval == PUBLIC:
             for name in (each.name for each in statement.node.parameters or () if each.name):
@@ -172,19 +176,19 @@ def is_untyped(node: Any) -> bool:
 
 @cache
 def amounts_of_inputs(script: str) -> dict[str, set[int]]:
-    """The numbers of arguments that each function has; -1 for a function with an argument of type anyelement."""
+    """Return the numbers of each function's arguments; -1 stands for a function with an argument of type anyelement."""
     amounts: dict[str, set[int]] = {}
     for statement in functions(script):
         types = [type_name(each) for each in inputs(statement.node)]
-        # A function of another role with the exact type would be a better match than a function with anyelement.
+        # Another role's function with the exact type would be a better match than a function with anyelement.
         amounts.setdefault(dotted(statement.node.funcname), set()).add(-1 if "anyelement" in types else len(types))
     return amounts
 
 
 def exact_calls(script: str, called: str = "") -> Found:
-    """Calls of our functions have exactly the declared types of arguments.
+    """Report calls of the extension's functions whose arguments may not have exactly the declared types.
 
-    The user's schema may have functions of the same names, which could be a better match for other types.
+    The user's schema may have functions with the same names that are a better match for other types.
 
     ``called`` is the script that creates the functions, if it is not the script itself.
     """
@@ -204,7 +208,7 @@ def exact_calls(script: str, called: str = "") -> Found:
 
 
 class Collector(Counter):  # type: ignore[misc]
-    """Keeps the findings that pgspot otherwise prints."""
+    """Keeps the findings that pgspot would otherwise print."""
 
     def __init__(self) -> None:
         options = {"plpgsql": False, "ignore": [], "ignore_lang": [], "proc_without_search_path": [], "sql_fn": []}
@@ -222,7 +226,7 @@ class Collector(Counter):  # type: ignore[misc]
 
 
 class Spotter(SQLVisitor):  # type: ignore[misc]
-    """pgspot's visitor, which skips functions with a SQL-standard body: they are checked like the script."""
+    """pgspot's visitor. It skips functions with an SQL-standard body, which are checked like the script."""
 
     def visit_CreateFunctionStmt(self, ancestors: Any, node: Any) -> None:  # noqa: N802
         if node.sql_body is None:
@@ -230,7 +234,7 @@ class Spotter(SQLVisitor):  # type: ignore[misc]
 
 
 def state_in_body(state: Any, node: Any) -> Any:
-    """The state with the search_path of a body, which the function sets or inherits from the script."""
+    """Return the state for a body, with the search_path that the function sets or inherits from the script."""
     if isinstance(node, ast.DoStmt):
         return state
     inner = State(state.counter)
@@ -240,7 +244,7 @@ def state_in_body(state: Any, node: Any) -> Any:
 
 
 def spotted(script: str) -> list[Finding]:
-    """The findings of pgspot. PL/pgSQL is parsed here, because pgspot's parser skips ELSIF, CASE and RETURN QUERY."""
+    """Return pgspot's findings. PL/pgSQL is parsed here, because pgspot's parser skips ELSIF, CASE and RETURN QUERY."""
     collector = Collector()
     state = State(collector)
     for statement in statements(script):

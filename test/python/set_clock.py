@@ -1,6 +1,6 @@
 """A system clock that can be set while programs run.
 
-The programs preload a library, which reads the offset from a file.
+The programs preload a library that reads the offset from a file.
 """
 
 import shutil
@@ -15,7 +15,7 @@ SOURCE = Path(__file__).with_suffix(".c")
 
 
 class SetClock:
-    """A system clock that can be set. Monotonic clocks and the times of files are not changed."""
+    """A system clock that can be set. Monotonic clocks and file times are not changed."""
 
     def __init__(self, folder: Path) -> None:
         """Build the library in a folder that the servers' accounts can read."""
@@ -33,7 +33,7 @@ class SetClock:
 
     @contextmanager
     def for_children(self) -> Iterator[None]:
-        """Processes started by this process have this clock, and so do their children."""
+        """Set this clock for all processes that this process starts during the block, and for their children."""
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.environment.items():
                 patch.setenv(name, value)

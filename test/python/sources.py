@@ -8,9 +8,9 @@ from edition.join import listed
 
 ROOT = Path(__file__).resolve().parents[2]
 C_FILES = sorted((ROOT / "src").rglob("*.[ch]"))
-# Files in the order in which make joins them.
+# The files in the order in which make concatenates them.
 SQL_FILES = [ROOT / "sql" / f"{name}.sql" for name in listed(ROOT)]
-# Files that only the SQL edition has.
+# Files that are only part of the SQL edition.
 PLAIN_FILES = sorted((ROOT / "sql" / "plain").glob("*.sql"))
 
 
@@ -19,7 +19,7 @@ def sql_source() -> str:
 
 
 def definitions(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
-    """All functions and classes below a node. Both are statements, so only fields that lead to statements are searched.
+    """Yield all functions and classes below a node. Only fields that can contain statements are searched.
 
     >>> code = "class A:\\n  def b(): pass\\nif 1:\\n  try: 1\\n  except E:\\n    def c():\\n      class D: pass"
     >>> [found.name for found in definitions(ast.parse(code))]

@@ -1,4 +1,4 @@
-"""Run the tests of the C extension on the SQL edition. test/sql_edition has a file with the differences of each test.
+"""Run the tests of the C extension on the SQL edition. test/sql_edition has the differences in each test's output.
 
 ``python test/python/sql_edition.py NAME ...`` writes these files.
 """
@@ -23,9 +23,9 @@ from edition.join import READS, filled  # noqa: E402
 
 TEST = ROOT / "test"
 DIFFERENCES = TEST / "sql_edition"
-# Set by script/hosted: the edition for tests in Python that do not choose an edition.
+# The edition for Python tests that do not choose one, set by script/hosted.
 TESTED = os.environ.get("INORDER_TEST_EDITION", "c")
-# The extensions that a test's server is built with: () for the C extension alone, None for no extension.
+# The extensions that a test server is built with in addition to inorder; None: none, not even inorder.
 BUILT: tuple[Path, ...] | None = () if TESTED == "c" else None
 
 REGRESS = (
@@ -63,7 +63,7 @@ ISOLATION = (
     "feed_worker_levels", "feed_roles", "feed_table_changes", "feed_failing_consumer", "feed_order_of_cause",
     "feed_nobody_waits", "feed_detach", "exact_count_fold",
 )  # fmt: skip
-# Tests in Python of features that the SQL edition lacks, or implements differently.
+# Python tests of features that the SQL edition lacks or implements differently.
 ALL_ROWS = "the SQL edition does not detect callers that do not fetch all rows"
 UNKNOWN = "in the SQL edition, the view feeds shows a feed as caught up only if no transaction has ended since the poll"
 MEMORY = "the test checks that the C extension frees the memory in which it caches facts about tables"
@@ -109,8 +109,8 @@ NOT_RUN_IN_PYTHON = {
     "test_calls_execute_few_statements": LOOKS,
     "test_the_first_call_of_a_connection_touches_few_catalogs": LOOKS,
 }
-# Functions of the SQL edition that qualify each name instead of setting search_path, because a setting would take time
-# for each row.
+# Functions of the SQL edition that qualify each name instead of setting search_path, which would take time for each
+# row.
 BARE = (
     "check_statement", "feed_is_table", "guarded_number", "is_foreign", "keys_after", "next_keys", "number_above",
     "uuid_xact_nextval", "xact_id", "xact_id_generated",
@@ -119,8 +119,8 @@ SETTINGS = (
     "timezone = 'PST8PDT'", "datestyle = Postgres, MDY", "bytea_output = 'hex'", "intervalstyle = 'postgres_verbose'",
     "lc_messages = 'C'", "jit = off",
 )  # fmt: skip
-# Lines that are left out of a test: other roles may not use the internal schema in the C extension, but may use it
-# here.
+# Lines that are left out of a test. In the C extension, other roles may not use the internal schema; in the SQL
+# edition, they may.
 LEFT_OUT = {"feed_rights": "CROSS JOIN LATERAL denied("}
 QUIET = "\\set SHOW_CONTEXT never"
 
@@ -136,9 +136,9 @@ def listed(name: str) -> list[str]:
 
 
 def program(server: Installation, kind: str) -> Path:
-    """pg_regress for kind "sql", pg_isolation_regress for kind "specs".
+    """Return the path of pg_regress for kind "sql", or of pg_isolation_regress for kind "specs".
 
-    Only packages that also have the server's headers contain these programs.
+    These programs are only in packages with the server's headers.
     """
     return server.pgxs.parents[1] / "test" / PROGRAMS[kind]
 
@@ -157,20 +157,20 @@ FROM_ONE = (
 
 
 def number_from_one(connection: Connection, name: str) -> None:
-    """Let the first batch of each feed have the number 1, so that tests know its number."""
+    """Let each feed number its batches from 1, so that tests know the numbers."""
     connection.execute("ALTER FUNCTION inorder_internal.first_number() RENAME TO first_of_clock")
     connection.execute(FROM_ONE.encode())
     if name == "c":  # so that DROP EXTENSION drops it, too
         connection.execute("ALTER EXTENSION inorder ADD FUNCTION inorder_internal.first_number()")
 
 
-# In the C extension roles need not be admitted. Tests that run on both editions do not admit roles, so everybody is
-# admitted here.
+# In the C extension, roles need not be admitted. Tests that run on both editions do not admit roles, so that the SQL
+# edition admits all roles here.
 EVERYBODY = "SELECT inorder_internal.set_rights('PUBLIC', true, true);\n"
 
 
 def create(connection: Connection, name: str | None = None, schema: str = "public", admitted: str = EVERYBODY) -> None:
-    """Install an edition in a database: the named edition, or the tested edition by default."""
+    """Install the named edition in a database, or by default the tested edition."""
     if (name or TESTED) == "sql":
         connection.execute(script(schema).encode())
         connection.execute(reading(schema).encode())
@@ -179,7 +179,7 @@ def create(connection: Connection, name: str | None = None, schema: str = "publi
         connection.execute(
             f'CREATE SCHEMA IF NOT EXISTS "{schema}"; CREATE EXTENSION inorder SCHEMA "{schema}"'.encode()
         )
-    # A role with only the rights of an installer may not rename the function.
+    # A role with only an installer's privileges may not rename the function.
     if connection.execute("SELECT current_user").fetchall() == [("postgres",)]:
         number_from_one(connection, name or TESTED)
 
@@ -190,7 +190,7 @@ def reading(schema: str) -> str:
 
 
 def write_edition(folder: Path, schema: str = "public", admitted: str = EVERYBODY) -> Path:
-    """Write the SQL edition, with the functions that read, into a file that everybody may read."""
+    """Write the SQL edition, including the functions that read, to a file that everybody may read."""
     path = folder / "inorder-sql.sql"
     path.write_text(script(schema) + reading(schema) + admitted, encoding="utf-8")
     return path
@@ -224,7 +224,7 @@ def prepare(folder: Path, kind: str) -> Path:
     for path in (folder / "specs").glob("*.spec"):
         path.write_text(re.sub(r"^\s*CREATE EXTENSION .*\n", "", path.read_text(), flags=re.M))
     if kind == "sql":
-        # The functions that install.sql creates for the tests that run after it.
+        # install.sql creates these functions for the tests that run after it.
         script_text = (TEST / "sql" / "install.sql").read_text()
         (folder / "sql" / "helpers.sql").write_text(script_text[script_text.index("CREATE FUNCTION prefix") :])
         (folder / "expected" / "helpers.out").touch()
@@ -234,7 +234,7 @@ def prepare(folder: Path, kind: str) -> Path:
 
 
 def without_context(text: str) -> list[str]:
-    """The lines of an output, without the CONTEXT of errors."""
+    """Return the lines of an output without the CONTEXT of errors."""
     lines = []
     inside = False
     for line in text.splitlines():
@@ -251,9 +251,9 @@ def difference(expected: Path, actual: Path) -> str:
 
 
 def run(server: Installation, cluster: Cluster, folder: Path, kind: str, tests: Iterable[str]) -> dict[str, str]:
-    """The differences in the output of each test, on a database with the SQL edition."""
+    """Run tests on a database with the SQL edition, and return the differences in each test's output."""
     database = f"sql_edition_{kind}"
-    # A database like the one that pg_regress creates.
+    # This database has the settings of a database that pg_regress creates.
     with connect(cluster.dsn) as admin:
         admin.execute(f"DROP DATABASE IF EXISTS {database}".encode())
         admin.execute(f"CREATE DATABASE {database} TEMPLATE template0".encode())
@@ -286,7 +286,7 @@ def main() -> None:
     with Cluster(server) as cluster, tempfile.TemporaryDirectory() as temporary:
         cluster.start({"max_prepared_transactions": "10", "fsync": "off"})
         for kind, every in {"sql": REGRESS, "specs": ISOLATION}.items():
-            # Some tests in sql need objects that earlier tests create.
+            # Some SQL tests need objects that earlier tests create.
             chosen = [name for name in every if name in names] if names else every
             tests = every if kind == "sql" and chosen else chosen
             if not tests:

@@ -1,4 +1,4 @@
-"""The programs of docs/clients/http, and clients that read their streams and drop the connection at random."""
+"""The programs in docs/clients/http, and clients that read their streams and disconnect at random."""
 
 import asyncio
 import importlib.util
@@ -24,7 +24,7 @@ from waiting import wait_for
 FOLDER = ROOT / "docs" / "clients" / "http"
 BUILT = ROOT / "build" / "clients" / "http"  # built by script/clients
 UVICORN = ("-m", "uvicorn", "--log-level", "warning", "--app-dir", FOLDER, "stream:app", "--port")
-# The command of each program, before the port. Programs other than uvicorn take the port from the environment.
+# The command of each program, without the port. Programs other than uvicorn take the port from the environment.
 PROGRAMS: dict[str, tuple[str | Path, ...]] = {
     "python": (sys.executable, *UVICORN),
     "node": ("node", BUILT / "node" / "stream.mjs"),
@@ -34,7 +34,7 @@ MADE = {"node": BUILT / "node" / "node_modules" / "express", "go": BUILT / "go" 
 
 
 def missing(language: str) -> str | None:
-    """The reason why a program cannot be run here, if any."""
+    """Return the reason why a program cannot be run here, or None."""
     if language == "python":
         absent = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
         return f"{absent[0]} is not installed" if absent else None
@@ -44,7 +44,7 @@ def missing(language: str) -> str | None:
 
 
 def unless_missing(*languages: str) -> pytest.MarkDecorator:
-    """A mark that skips a test before it starts servers."""
+    """Return a mark that skips a test before it starts servers if one of the programs cannot be run."""
     reasons = [reason for language in languages if (reason := missing(language))]
     return pytest.mark.skipif(bool(reasons), reason="".join(reasons[:1]))
 
@@ -74,7 +74,7 @@ class Service:
         return False
 
     def get(self, after: str) -> tuple[int, Any]:
-        """The status of a page, and its content, which is decoded if it is JSON."""
+        """Return the status of a page, and its content, which is decoded if it is JSON."""
         return asyncio.run(page(self.port, after))
 
 
@@ -102,7 +102,7 @@ Apply = Callable[["Client", list[dict[str, Any]]], None]
 
 
 class Client:
-    """A client like a browser: when the connection is cut off, it connects again with its last cursor."""
+    """A client that behaves like a browser: after a lost connection, it reconnects with its last cursor."""
 
     def __init__(self, ports: Sequence[int], seed: int, apply: Apply) -> None:
         self.ports, self.random, self.apply = ports, random.Random(seed), apply
@@ -164,7 +164,7 @@ def keep_copy(client: Client, changes: list[dict[str, Any]]) -> None:
 
 
 class Clients:
-    """Many clients, which run in a thread until the end of the block."""
+    """Many clients that run in a thread until the end of the block."""
 
     def __init__(self, number: int, services: Sequence[Service], apply: Apply) -> None:
         ports = [service.port for service in services]

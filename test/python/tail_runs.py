@@ -28,7 +28,7 @@ def environment(cluster: Cluster, database: str = "tail") -> dict[str, str]:
 
 
 class Tail:
-    """Runs of the tool in a folder, against a database of a server."""
+    """Runs of the tool in a folder, connected to a database of a server."""
 
     def __init__(self, cluster: Cluster, folder: Path, database: str = "tail", command: str = "tail") -> None:
         self.command = command
@@ -36,15 +36,15 @@ class Tail:
         self.environment = environment(cluster, database)
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
-        """Run the tool to its end; returns stdout if the exit code is 0, otherwise stderr."""
+        """Run the tool to its end. Return stdout if the expected exit code is 0, otherwise stderr."""
         done = preloaded.run([self.command, *arguments], self.folder, self.environment, PATIENCE)
-        out, err = done.stdout.decode(), done.stderr.decode()  # decoded here, because text mode would change line ends
+        out, err = done.stdout.decode(), done.stderr.decode()  # decoded here: text mode would change line endings
         assert done.returncode == code and "Traceback" not in err, err
         assert (out if code else err) == ""
         return err if code else out
 
     def written(self, *arguments: str) -> bytes:
-        """The bytes that a run writes to stdout. They need not be text."""
+        """Run the tool, and return the bytes that it writes to stdout, which need not be text."""
         done = preloaded.run([self.command, *arguments], self.folder, self.environment, PATIENCE)
         assert done.returncode == 0 and done.stderr == b"", done.stderr.decode()
         return done.stdout
@@ -58,7 +58,7 @@ class Tail:
         held_after: Sequence[int] = (),
         room: int | None = None,
     ) -> Iterator[preloaded.Run]:
-        """Start a run whose output is a file or a pipe. If it still runs at the end of the block, it is killed.
+        """Start a run whose output is a file or a pipe. Kill it at the end of the block if it is still running.
 
         With ``held_after``, the run stops itself after each of these numbers of bytes, and waits for SIGCONT. The block
         begins when the run has stopped for the first time.
@@ -80,7 +80,7 @@ class Tail:
                     stream.close()
 
     def without_room(self, room: int, *arguments: str, to: str | None = None) -> str:
-        """The error of a run that fails because a file would become larger than the limit."""
+        """Return the error message of a run that fails because a file would exceed the size limit."""
         with self.started(*arguments, to=to, room=room) as running:
             assert running.wait(PATIENCE) in (1, 2) and running.stderr
             stderr = running.stderr.read().decode()
@@ -92,7 +92,7 @@ class Tail:
             assert running.wait(PATIENCE) == 0, running.stderr and running.stderr.read()
 
     def rows(self, name: str = "out") -> list[int]:
-        """The values of the column n in a file of JSON lines, without a last line that the run is still writing."""
+        """Return the values of the column n in a file of JSON lines, except for an incomplete last line."""
         text = (self.folder / name).read_text()
         return numbers(text[: text.rfind("\n") + 1])
 
@@ -102,7 +102,7 @@ class Tail:
 
 
 def numbers(text: str) -> list[int]:
-    """The values of the column n in JSON lines."""
+    """Return the values of the column n in JSON lines."""
     return [json.loads(line)["n"] for line in text.splitlines()]
 
 
@@ -117,7 +117,7 @@ def read_until(running: preloaded.Run, text: bytes) -> bytes:
 
 
 def spooled(process: preloaded.Run) -> int:
-    """The size in bytes of a run's temporary file, which has no name."""
+    """Return the size in bytes of a run's unnamed temporary file."""
     sizes = [0]
     for path in Path(f"/proc/{process.pid}/fd").iterdir():
         try:

@@ -21,7 +21,7 @@ def surroundings(server: Installation | None, temporary: Path | None) -> dict[st
 def inorder(
     *arguments: str, folder: Path, server: Installation | None = None, temporary: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command inorder in a process that has already imported it, which is faster."""
+    """Run the command inorder in a process that has already imported it, to save time."""
     done = preloaded.run(arguments, folder, surroundings(server, temporary))
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -30,9 +30,10 @@ LabRun = Callable[[str], tuple[Result, str]]
 
 
 def run_experiment(folder: Path, server: Installation, temporary: Path, words: str) -> tuple[Result, str]:
-    """Run an experiment from start to end, by its name and options; returns its result and its output.
+    """Run an experiment, given by its name and options, from start to end. Return its result and its output.
 
-    The result is complete, and is in the only file that is left. A report of the file equals the output of the run.
+    Check that the result is complete, that its file is the only file left, and that a report of the file equals the
+    output of the run.
     """
     done = inorder("lab", "run", *words.split(), folder=folder, server=server, temporary=temporary)
     assert done.returncode == 0, done.stderr
@@ -44,7 +45,7 @@ def run_experiment(folder: Path, server: Installation, temporary: Path, words: s
 
 
 def table_lines(printed: str, label: str) -> int:
-    """The number of table lines that begin with a label. Lines of text that begin with it do not count.
+    """Count the table lines that begin with a label. Lines of prose that begin with it do not count.
 
     >>> table_lines("bigint 1.2, random 1.3\\nbigint   1,200 0.4 MB", "bigint")
     1

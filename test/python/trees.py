@@ -1,4 +1,4 @@
-"""Pristine Debian systems in folders: overlays on systems made by debootstrap, entered by chroot."""
+"""Pristine Debian systems in folders: overlays on systems from debootstrap, entered with chroot."""
 
 import fcntl
 import os
@@ -12,10 +12,10 @@ from conftest import ROOT
 
 KEPT = ROOT / "build" / "packages"
 SUITES = {"debian-12": "bookworm", "debian-13": "trixie", "debian-sid": "sid"}
-# Files that are copied from this machine, so that a system can download packages.
+# Files that are copied from this machine, so that the system can download packages.
 REACH = ("etc/apt/apt.conf.d", "etc/apt/auth.conf.d", "etc/pip.conf", "etc/resolv.conf", "etc/hosts", "etc/ssl/certs",
          "usr/local/share/ca-certificates")  # fmt: skip
-# Places for temporary files, logs and caches that are written during the installation of a package.
+# Directories with temporary files, logs and caches that the installation of a package writes.
 NOISE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/var/cache", "/var/log", "/var/lib/apt", "/var/lib/dpkg",
          "/var/lib/postgresql", "/etc/ssl", "/root/.cache", "/home/user/.cache")  # fmt: skip
 MOUNTS = """
@@ -37,7 +37,7 @@ def missing() -> str:
 
 
 def call(*command: str | Path) -> str:
-    """Run a program of this machine; returns its output. If the program fails, the error has the output."""
+    """Run a program on this machine, and return its output. If the program fails, the error contains the output."""
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return done.stdout
@@ -74,7 +74,7 @@ class Tree:
         self.run(f"export DEBIAN_FRONTEND=noninteractive; apt-get install {options} {packages}")
 
     def files(self) -> set[str]:
-        """All paths of the system, except logs, caches and lists."""
+        """Return all paths in the system, except logs, caches and package lists."""
         pruned = " -o ".join(f"-path {name}" for name in NOISE)
         return set(self.run(f"find / \\( {pruned} \\) -prune -o -print").splitlines())
 
@@ -98,7 +98,7 @@ def pristine(name: str, use: str = "system") -> Iterator[Tree]:
 
 
 def base(name: str) -> Path:
-    """A system with a PostgreSQL server and a user who may use sudo, created once."""
+    """Return the folder of a system with a PostgreSQL server and a user who may use sudo. It is created only once."""
     folder = KEPT / name
     if not (folder / "made").exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -109,7 +109,7 @@ def base(name: str) -> Path:
 
 
 def make(tree: Path, suite: str) -> None:
-    """Create a system from this machine's mirror of Debian, with this machine's settings for access."""
+    """Create a system from this machine's Debian mirror, with this machine's network settings."""
     mirror = call(
         "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Label: Debian"
     ).split()[0]
@@ -131,7 +131,7 @@ def make(tree: Path, suite: str) -> None:
 
 
 def hooks(folder: str, names: list[str]) -> set[str]:
-    """Settings of apt that run commands of packages on this machine. The system lacks these packages."""
+    """Return the apt settings that run commands from packages of this machine, which the system lacks."""
     files = [Path(folder) / name for name in names if folder.endswith("apt.conf.d")]
     return {path.name for path in files if "Invoke" in path.read_text(errors="replace")}
 

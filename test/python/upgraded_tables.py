@@ -1,4 +1,4 @@
-"""Tables that are changed after pg_upgrade, before their feeds are read: the next read notices each change."""
+"""Tables that are changed after pg_upgrade and before their feeds are read. The next read notices each change."""
 
 from inorder.connection.database import Connection
 

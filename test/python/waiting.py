@@ -1,4 +1,4 @@
-"""Waiting for events that must come: files that grow, processes and folders that vanish."""
+"""Functions that wait for expected events: files that grow, processes that end, folders that vanish."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from inorder.connection.database import Connection, connect, one_row
 
-# Seconds to wait for an event before the test fails. CI may be three times slower than this machine, and may stall for
-# twenty seconds.
+# Seconds to wait for an event before the test fails. CI may be three times slower than a developer's machine, and may
+# stall for twenty seconds.
 PATIENCE = 180
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 @contextmanager
 def blocked(call: Callable[..., T], session: Connection, *arguments: object) -> Iterator[Future[T]]:
-    """Make a call in another thread. The block begins when a session blocks the call, or when the call has ended."""
+    """Make a call in another thread. The block begins when a session blocks the call or the call has ended."""
     blockers, process = "SELECT cardinality(pg_blocking_pids(%s)) > 0", session.info.backend_pid
     with connect(session.info.dsn) as watcher, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(call, session, *arguments)

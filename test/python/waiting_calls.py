@@ -1,4 +1,4 @@
-"""Calls that wait for the lock of a table, and their preparation. Tests change the table while the calls wait."""
+"""Calls that wait for a table's lock, and their preparation. Tests change the table while the calls wait."""
 
 from inorder.connection.database import Connection
 
@@ -36,13 +36,13 @@ OF_READERS = {
     "reader_wait": f"SELECT reader_wait('s.t', {START}, '0')",
     "reader_batch_query": f"SELECT reader_batch_query('s.t', {BATCH})",
 }
-# Calls for a table whose changes are logged. Each call waits for the table, not for the log.
+# Calls for a table whose changes are logged. Each call waits for the lock of the table, not for that of the log.
 OF_CHANGES = {
     "changes_batch_rows": "SELECT count(*) FROM changes_batch_rows('f', (feed_take_batch('f', 'w')).number, null::s.t)",
     "changes_read": "SELECT count(*) FROM changes_read('f', null::s.t)",
     "reader_changes_query": f"SELECT reader_changes_query('s.t', {START}, {BATCH})",
 }
-# Calls by the owner of a table.
+# Calls that only the owner of a table may make.
 OF_OWNERS = {
     "feed_enable": "SELECT feed_enable('s.t')",
     "feed_disable": "SELECT feed_disable('s.t')",

@@ -202,7 +202,7 @@ def shown(folder: Path, piece: dict[str, Any]) -> str:
 
 
 def run_soak(seconds: float, rate: int | None, held: float, edition: str, folder: Path | None) -> bool:
-    """Run the first piece of a soak, or the next piece of the soak in the folder; True if there are no problems."""
+    """Run the first piece of a soak, or the next piece of the soak in the folder. Return True if all is well."""
     server = find_installation()
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="soak-", dir=temporary_folder(service_account())))

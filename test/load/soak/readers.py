@@ -134,7 +134,7 @@ class OwnPosition(Kept):
 
 
 class Tail(Kept):
-    """``inorder tail --follow`` into a file. Only rows before the saved position count for the measured delay."""
+    """Runs ``inorder tail --follow`` with output to a file. The delay of rows before the saved position is measured."""
 
     tables = TABLES[:1]
     process: subprocess.Popen[bytes] | None = None

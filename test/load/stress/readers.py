@@ -275,7 +275,7 @@ class Batched(Plain):
 
 
 class TwoStep(Batched):
-    """One worker, which takes, reads and finishes batches, with crashes in between. The sink stores the last number."""
+    """A worker that takes, reads and finishes batches, with simulated crashes. The sink stores the last number."""
 
     crashes = 0.1
 

@@ -1,1 +1,1 @@
-"""Runs of the model checker TLC over test/model."""
+"""Runs of the model checker TLC on the models in test/model."""

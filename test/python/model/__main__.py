@@ -1,4 +1,4 @@
-"""Check the model of feeds with TLC: see script/model."""
+"""Check the models of feeds with TLC: see script/model."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Random steps of a table's writers and of a reader of the table's changes, on a server."""
+"""Random steps of a table's writers and of a reader of its changes, executed on a server."""
 
 import random
 from collections.abc import Sequence
@@ -27,19 +27,19 @@ class Session:
     connection: Connection
     id: int = 0
     statements: int = 0
-    has_locked: bool = False  # a statement that finds no row locks the table, too
+    has_locked: bool = False  # even a statement that finds no row locks the table
     touched: set[int] = field(default_factory=set)
 
 
 class Schedule:
-    """Executes steps one after another. The steps are chosen so that none of them has to wait."""
+    """Executes random steps one after another. The steps are chosen so that none of them has to wait."""
 
     def __init__(self, dsn: str, rng: random.Random, writers: int) -> None:
         self.rng, self.steps = rng, list[str]()
         self.writers = [Session(connect(f"{dsn} options=-clock_timeout=1min")) for _ in range(writers)]
         self.reader, self.copy = connect(dsn), Copy()
         self.numbers = list[int]()  # transaction IDs in order: the model counts transactions from 1
-        self.made = 1  # number of statements, including the one that made the table
+        self.made = 1  # number of statements, including the statement that filled the table
         self.batch: object = None  # the batch that the sink has not finished
         execute(self.reader, "CREATE TABLE t (id int PRIMARY KEY, made int)", "INSERT INTO t VALUES (1, 0)")
         execute(self.reader, "SELECT changes_enable('t')", "SELECT feed_create('copy', 't_changes')")
@@ -77,7 +77,7 @@ class Schedule:
             writer.touched |= set(keys.values())
 
     def truncate(self, writer: Session) -> None:
-        """TRUNCATE is a transaction of its own, because all other writers would have to wait for it."""
+        """Run TRUNCATE in a separate transaction, because all other writers would have to wait for it."""
         if any(other.has_locked for other in self.writers if other is not writer):
             return
         writer.connection.execute("TRUNCATE t")
@@ -111,7 +111,7 @@ class Schedule:
     def look(self) -> None:
         """Take the snapshot of a batch.
 
-        The batch is applied in the same transaction, or given to a sink outside of it.
+        The batch is applied in the same transaction, or after it in a sink outside the database.
         """
         is_outside = self.rng.random() < 0.5
         self.reader.execute(SNAPSHOT.encode())
@@ -164,7 +164,7 @@ class Schedule:
 
 
 def replay(steps: Sequence[str]) -> tuple[int, str]:
-    """The number of steps that the model can take, and the violated invariant, if any."""
+    """Return the number of steps that the model can take, and the violated invariant, if any."""
     highest = sum('"begin"' in step for step in steps)
     constants = changes("changes", "", "truncate", "abort", ids=highest, keys=KEYS, statements=STATEMENTS, most=99)
     return replay_as("ReplayChanges", steps, constants.constants, constants.invariants)

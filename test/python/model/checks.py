@@ -1,4 +1,4 @@
-"""Checks of the model. inorder's methods satisfy every property; each other method violates one property."""
+"""The checks of the models. inorder's methods satisfy every property. Each other method violates one property."""
 
 import re
 import subprocess
@@ -22,7 +22,7 @@ ONE, BOTH = '{"primary"}', '{"primary", "standby"}'
 
 @dataclass(frozen=True)
 class Check:
-    """A module with its constants.
+    """A module of the model, and its constants.
 
     The module is expected to satisfy all properties, or to violate the invariant or property in ``fails``.
     """
@@ -43,9 +43,9 @@ class Check:
 
 
 def one(disaster: str) -> str:
-    """A set with one disaster or none.
+    """Return a TLA+ set with one disaster or none.
 
-    The model tries each disaster at each point; several disasters are separate checks.
+    The model tries the disaster at each point. Different disasters are separate checks.
     """
     return f'{{"{disaster}"}}' if disaster else "{}"
 
@@ -178,7 +178,7 @@ CHECKS = {
 
 @dataclass(frozen=True)
 class Result:
-    """A result of TLC: the violated property (empty if none), states, seconds, and the steps to the violation."""
+    """A result of TLC: the violated property, if any; the number of states; seconds; and the steps to the violation."""
 
     failed: str
     states: int
@@ -212,8 +212,8 @@ def check(name: str) -> Result:
 def run_checker(folder: Path, module: str, configuration: Path, is_small: bool) -> Result:
     # The optimizing compiler and the parallel garbage collector save time only in long checks.
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"] if is_small else ["-XX:+UseParallelGC"]
-    # -deadlock: a state without a next step is not an error. TLC compares states by a hash of 64 bits. -Xss: operators
-    # on orders of rows recurse deeply.
+    # -deadlock: a state without a next step is not an error. -Xss: the recursive operators on the order of rows need a
+    # large stack. TLC identifies states by a 64-bit hash.
     command = [
         "java", *options, "-Xss64m", "-cp", str(checker()), "tlc2.TLC", "-nowarning", "-deadlock", "-workers", "1",
         "-metadir", str(configuration.parent), "-config", str(configuration), f"{module}.tla",
@@ -224,7 +224,7 @@ def run_checker(folder: Path, module: str, configuration: Path, is_small: bool) 
 
 
 def read_result(output: str, seconds: float) -> Result:
-    """Parse the output of TLC; an error if TLC did not finish."""
+    """Parse the output of TLC. Raise an error if TLC did not finish."""
     states = re.findall(r"([\d,]+) distinct states found", output)
     failed = re.search(r"Error: Invariant (\w+) is violated|Error: (Temporal properties) were violated", output)
     if not states or ("Error:" in output and not failed):

@@ -1,4 +1,4 @@
-"""Steps of the stress test's writers and of a reader on a server, sorted into an order that the model accepts."""
+"""Steps of stress-test writers and of a reader on a server, sorted into an order that the model accepts."""
 
 import re
 import shutil
@@ -31,7 +31,7 @@ ADVANCE = "SELECT reader_advance(%s::text::feed_position, %s::text::feed_batch):
 
 class Short(Writer):
     counting = 0.0  # the table has no exact count
-    turns = Semaphore(0)  # permits for statements: a load of the machine must not increase their number between polls
+    turns = Semaphore(0)  # permits for statements, so that their number between polls does not depend on the machine
 
     def insert(self, draft: Draft, amount: int, tables: tuple[str, ...] = (TABLE,)) -> None:
         self.turns.acquire(timeout=PATIENCE)
@@ -60,7 +60,7 @@ class Recorded:
 
 
 def poll(connection: Connection, position: str) -> tuple[Poll | None, str]:
-    """Read one batch, if there is one, and record it with its snapshot; returns the position after it."""
+    """Read one batch, if there is one, and record it with its snapshot. Return the position after the batch."""
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         ended, batch, numbers, cut, upto = one_row(connection, ASK, [TABLE, position, BATCH_ROWS])
@@ -73,7 +73,7 @@ def poll(connection: Connection, position: str) -> tuple[Poll | None, str]:
 
 
 def numbers_in(text: str, first: int, end: int) -> set[int]:
-    """The numbers of a multirange from ``first`` to below ``end``, renumbered from 1 as in the model.
+    """Return a multirange's numbers from ``first`` up to, but not including, ``end``, counted from 1 as in the model.
 
     >>> sorted(numbers_in("{[0,12),[14,15)}", 10, 20))
     [1, 2, 5]
@@ -93,10 +93,10 @@ def places(recorded: Recorded) -> dict[tuple[int, int], tuple[int, int]]:
 
 
 class Order:
-    """Sorts steps into a possible order.
+    """Sorts steps into an order in which they may have been executed.
 
-    Transactions begin in the order of their numbers, and after the end of the previous transaction of the session.
-    A transaction ends between two snapshots: it is in progress in the first snapshot, and has ended in the second.
+    Transactions begin in the order of their numbers, and after the end of the previous transaction of the session. A
+    transaction ends between two snapshots: it is in progress in the first snapshot, and has ended in the second.
     """
 
     def __init__(self, rows: Mapping[int, int], sessions: Mapping[int, int]) -> None:
@@ -150,7 +150,7 @@ def braced(numbers: set[int]) -> str:
 
 
 def replay(steps: Sequence[str]) -> tuple[int, str]:
-    """The number of steps that the model accepts, and the violated invariant, if any."""
+    """Return the number of steps that the model accepts, and the violated invariant, if any."""
     highest = sum('"begin"' in step for step in steps)
     ((_, most),) = Counter(step for step in steps if '"write"' in step).most_common(1)
     constants = {
