@@ -25,7 +25,7 @@ THROUGH_HERE = "COPY ran through this tool: the times of COPY include the networ
 
 @dataclass(frozen=True)
 class Capabilities:
-    """The privileges and settings of this role on the server, in the order of the query own_server."""
+    """The privileges and settings of this role on the server, in the column order of the query own_server."""
 
     version: str
     role: str

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-LONGEST_VALUE = 80  # in characters, in an error message
+LONGEST_VALUE = 80  # characters of a value in an error message
 
 # max_wal_size while measuring. After a checkpoint, the server writes max_wal_size / (1 + checkpoint_completion_target)
 # bytes of WAL, here about 34 GB, before it starts the next checkpoint (CalculateCheckpointSegments in xlog.c). Without

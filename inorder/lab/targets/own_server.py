@@ -24,7 +24,7 @@ from inorder.lab.targets.target import Target, release_tables, with_settings
 from inorder.text import quoted
 
 MARK = "inorder lab: created for one run, removed at its end"
-LOCK_TIMEOUT = "60s"  # while the schema is dropped, because pg_dump may be reading it
+LOCK_TIMEOUT = "60s"  # applies while the schema is dropped, because pg_dump may be reading it
 
 
 class OwnServer(Target):

@@ -1,4 +1,4 @@
--- One transaction of a writer. The number of the writer decides how long the transaction is open.
+-- One transaction of a writer. The number of the writer determines how long the transaction is open.
 \set pause random(1, 10)
 \if :client_id = 0
   -- 1 to 2 s
@@ -10,7 +10,7 @@
   \sleep :half ms
   COMMIT;
 \elif :client_id % 4 = 1
-  -- 50 to 500 ms; the row that is inserted after the savepoint is rolled back
+  -- 50 to 500 ms; the row inserted after the savepoint is rolled back
   \set half random(25, 250)
   BEGIN;
   INSERT INTO inorder_lab.events DEFAULT VALUES;
@@ -22,7 +22,7 @@
   \sleep :half ms
   COMMIT;
 \else
-  -- Short: of ten transactions, eight insert one row, one inserts twenty rows, and one is rolled back
+  -- Short transactions: of ten, eight insert one row, one inserts twenty rows, and one is rolled back
   \set sort random(1, 10)
   \if :sort <= 8
     INSERT INTO inorder_lab.events DEFAULT VALUES;
