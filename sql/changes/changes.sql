@@ -167,7 +167,7 @@ BEGIN
                       relation, t, inorder_internal.text_for_rows(t, r.batch, true), form) END;
 END $$;
 
--- The next changes of a feed. The feed is locked, and its position moves over the changes.
+-- Return the next changes of a feed. The feed is locked, and its position moves past the changes.
 CREATE FUNCTION inorder_internal.next_changes(
     caller oid, name text, owner oid, max_rows int, row_type oid,
     OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text, OUT relation oid
@@ -253,4 +253,4 @@ LANGUAGE sql VOLATILE
 RETURN inorder_internal.by_index(inorder_internal.query_of_changes(relation, from_position, batch));
 COMMENT ON FUNCTION @extschema@.reader_changes_query(regclass, @extschema@.feed_position,
                                                      @extschema@.feed_batch) IS
-'Return a query, to be run in the same transaction, for the changes of a batch kept by the reader.';
+'Return a query for the changes of a batch kept by the reader; run it in the same transaction.';

@@ -138,9 +138,9 @@ CREATE FUNCTION inorder_internal.is_written(relation regclass, log regclass) RET
 LANGUAGE sql STABLE
 RETURN true;
 
--- True if no change that was made to a table since changes_enable() or changes_resync() can be missing from its log.
--- The key columns of the log must have the same types as the key columns of the table, because comparing values of
--- other types could execute code of the owners of these types.
+-- True if the log must contain every change made to its table since changes_enable() or changes_resync(). The key
+-- columns of the log must have the same types as the key columns of the table, because comparing values of other types
+-- could execute code of the owners of these types.
 CREATE FUNCTION inorder_internal.is_logged(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE

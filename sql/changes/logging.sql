@@ -1,4 +1,4 @@
--- Functions that start and stop logging the changes of a table, and are called by its owner.
+-- Functions with which the owner of a table starts and stops logging its changes.
 
 -- Error unless the caller is the owner of a table whose changes can be logged.
 CREATE FUNCTION inorder_internal.check_loggable(caller oid, relation regclass) RETURNS void
@@ -130,7 +130,7 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call exact_count_stop first, for each view.';
     END IF;
     PERFORM inorder_internal.refuse_strange_code(log), inorder_internal.check_log_function(relation, log);
-    -- The log may belong to another table that is still logged, and whose log_name() is also the name of this log.
+    -- The log may belong to another table that is still logged, and for which log_name() returns the same name.
     SELECT g.tgrelid INTO logged_table FROM inorder_internal.strange_triggers(relation, log) AS g
     WHERE g.tgname = 'zz_inorder_changes_insert' AND inorder_internal.log_name(g.tgrelid) = log::text;
     IF logged_table IS NOT NULL THEN
@@ -163,7 +163,8 @@ BEGIN ATOMIC
 END;
 
 -- The statements that revoke the TRIGGER privilege on a log from other roles. Default privileges may have granted this
--- privilege, and triggers of these roles would run as each role that changes rows of the logged table.
+-- privilege. A trigger created by one of these roles would run with the privileges of every role that changes rows of
+-- the logged table.
 CREATE FUNCTION inorder_internal.revoke_statements(log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -205,7 +206,7 @@ END;
 CREATE FUNCTION inorder_internal.present_log(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- If the log lacks the columns of a new primary key, the owner must rename the log, and the table gets a new log.
+    -- If the log lacks the columns of a new primary key, the owner must rename the log. A new log is then created.
     RETURN coalesce(
         (SELECT k.log FROM inorder_internal.log_of(relation) AS k(log)
          CROSS JOIN LATERAL inorder_internal.log_columns(relation, k.log) AS c WHERE c.types = c.wanted),

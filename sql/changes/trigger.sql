@@ -4,4 +4,4 @@
 CREATE FUNCTION @extschema@.changes_trigger() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.changes_trigger() IS
-'Internal function: for triggers that changes_enable creates; writes the keys of changed rows into the log.';
+'Internal function: write the keys of changed rows into the log; called by triggers that changes_enable creates.';

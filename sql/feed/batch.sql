@@ -6,8 +6,9 @@ LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.minus(inorder_internal.minus((b).transactions, inorder_internal.one_number((b).resumed)),
                               inorder_internal.one_number((b).cut));
 
--- The query for the rows of a batch, with or without ORDER BY: the rest of the transaction in which the previous batch
--- ended, whole transactions, and the first part of the transaction in which this batch ends.
+-- Return the query for the rows of a batch, with or without ORDER BY. The query selects the remaining rows of the
+-- transaction in which the previous batch ended, the rows of whole transactions, and the first rows of the transaction
+-- in which this batch ends.
 CREATE FUNCTION inorder_internal.batch_query(
     t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, columns text, in_order boolean
 ) RETURNS text
@@ -37,7 +38,7 @@ BEGIN
     RETURN coalesce(query, format('SELECT %s FROM %sfalse', columns, inorder_internal.whole_table(t)));
 END $$;
 
--- The number that a query over a table returns; null if the query returns no row.
+-- Run a query on a table, and return the number that it selects; null if the query returns no row.
 CREATE FUNCTION inorder_internal.find_number(
     t inorder_internal.feed_table, query text, walks boolean, caller oid
 ) RETURNS bigint
@@ -58,8 +59,8 @@ CREATE FUNCTION inorder_internal.found_query(
 LANGUAGE sql STABLE
 RETURN inorder_internal.batch_query(t, inorder_internal.parts_with_rows(t, (b).transactions), b, columns, in_order);
 
--- The part of a batch that belongs to one transaction, in the form of a batch that resumes this transaction. The query
--- for the rows then finds the rows by their key.
+-- Return the part of a batch that belongs to one transaction. The result is a batch that resumes this transaction, so
+-- that the query for its rows finds the rows by their key.
 CREATE FUNCTION inorder_internal.rest_of_one(b @extschema@.feed_batch, number bigint)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -1,7 +1,7 @@
--- Functions that give the unfinished batches of a feed to workers, and change the batches when the feed changes; and
--- the view feed_batches.
+-- Functions that give the unfinished batches of a feed to workers, functions that change the batches when the feed
+-- changes, and the view feed_batches.
 --
--- A batch is given to a worker, which is identified by a name, with a token. The token is needed to finish the batch,
+-- A worker is identified by a name, and gets each batch together with a token. The token is needed to finish the batch,
 -- to return it, or to extend the lease. After a restart, a worker with the same name, in any session, gets its batch
 -- again immediately, with a new token. If two processes use one name, the process that asked last has the batch.
 -- Another worker gets the batch after the batch was returned, or after the lease has expired by the clock of the
@@ -43,8 +43,8 @@ CREATE FUNCTION inorder_internal.is_given_now(b inorder_internal.worker_batch) R
 LANGUAGE sql STABLE
 RETURN coalesce((b).taken = pg_current_xact_id_if_assigned(), false);
 
--- The first unfinished batch of each share of a feed, unless this batch is dead. No other batch of the share may be
--- given out before this first batch is finished.
+-- The first unfinished batch of each share of a feed, unless this batch is dead. Workers get no other batch of the
+-- share before this first batch is finished.
 CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int, places bigint[])
 RETURNS SETOF inorder_internal.worker_batch
 LANGUAGE sql STABLE
@@ -87,9 +87,9 @@ BEGIN
                      AND (b.worker = has_free.worker OR inorder_internal.is_free(b)));
 END $$;
 
--- The batch of a divided feed that a worker has or, if the worker has none, a batch that the worker may get,
--- preferably of the last share of this worker; null if there is no such batch. An open batch, to which rows may still
--- be added, counts only if it has at least least_rows rows.
+-- Return the batch that a worker of a divided feed has. If the worker has no batch, return one that it may get,
+-- preferably from its last share. If there is none, return null. An open batch, to which rows may still be added,
+-- counts only if it has at least least_rows rows.
 CREATE FUNCTION inorder_internal.share_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
 -- Without this setting the queries would be planned again in each call, because a plan seems cheaper if the number of
@@ -123,8 +123,8 @@ BEGIN
     RETURN batch;
 END $$;
 
--- The batch that a worker has or, if the worker has none, the first batch that the worker may get; null if there is no
--- such batch. For a divided feed, see share_batch().
+-- Return the batch that a worker has. If the worker has no batch, return the first one that it may get, or null. For a
+-- divided feed, see share_batch().
 CREATE FUNCTION inorder_internal.free_batch(feed bigint, worker text, least_rows bigint)
 RETURNS inorder_internal.worker_batch
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -159,7 +159,7 @@ CREATE FUNCTION inorder_internal.is_in_try(b inorder_internal.worker_batch, work
 LANGUAGE sql STABLE
 RETURN coalesce((b).worker = worker AND (b).tried > clock_timestamp(), false);
 
--- A batch as it is given to a worker, with a new token and a new lease.
+-- Return a batch with a new token and a new lease, as the worker gets it.
 CREATE FUNCTION inorder_internal.given(
     b inorder_internal.worker_batch, worker text, lease interval, max_tries int
 ) RETURNS inorder_internal.worker_batch
@@ -198,9 +198,9 @@ BEGIN
     END IF;
 END $$;
 
--- Give a worker an unfinished batch, either the worker's own batch or a free batch; null if there is no such batch. A
--- batch becomes dead after max_tries tries. A batch that the worker got in this transaction stays unchanged, because
--- (feed_take_batch(...)).* calls the function once for each column of the result.
+-- Give a worker an unfinished batch, either the worker's own batch or a free batch. Return null if there is no such
+-- batch. A batch becomes dead after max_tries tries. A batch that the worker got in this transaction stays unchanged,
+-- because (feed_take_batch(...)).* calls the function once for each column of the result.
 CREATE FUNCTION inorder_internal.take_unfinished_batch(
     feed bigint, worker text, lease interval, max_tries int, least_rows bigint
 ) RETURNS inorder_internal.worker_batch
@@ -286,7 +286,7 @@ END $$;
 
 -- Discard or renumber the batches when the position of the feed is set
 
--- Totals of the unfinished batches of workers, for the view "feeds".
+-- Return totals of the unfinished batches of workers, for the view "feeds".
 --
 --  amount             number of batches that are not dead
 --  first_number       lowest number of the batches that are not dead, and were given to a worker
@@ -426,7 +426,8 @@ COMMENT ON COLUMN @extschema@.feed_batches.failed IS 'when the batch last failed
 COMMENT ON COLUMN @extschema@.feed_batches.reason IS
 'reason given to feed_fail_batch; null for roles that can neither move the feed nor read its table';
 COMMENT ON COLUMN @extschema@.feed_batches.dead_since IS 'when the batch became dead; null if it is not dead';
-COMMENT ON COLUMN @extschema@.feed_batches.transactions IS 'transactions of which the batch has all or some rows';
+COMMENT ON COLUMN @extschema@.feed_batches.transactions IS
+'transactions whose rows are in the batch, in whole or in part';
 COMMENT ON COLUMN @extschema@.feed_batches.share IS
 'number of the share that has the rows, from 0; null without partition_by';
 COMMENT ON COLUMN @extschema@.feed_batches.rows IS 'number of rows; null without partition_by';

@@ -1,7 +1,7 @@
 -- In addition to the column with the number, a feed may depend on another column: rows are delivered in the order of
 -- this column (order.sql), or workers divide the rows by the hash of this column (shares.sql). Before each use of the
--- column, the table and its partitions are locked, and the column is proved in each of these tables. Otherwise rows
--- without a place in the order, or rows whose key has moved to another share, would be lost or repeated.
+-- column, the table and its partitions are locked, and the column is checked in each of these tables. Otherwise rows
+-- would be lost or repeated, because they have no place in the order, or because their key has moved to another share.
 
 -- Raise an error about a column. "relation" is the table or partition that has the fault.
 CREATE FUNCTION inorder_internal.refuse_column(
@@ -41,7 +41,7 @@ BEGIN
     END CASE;
 END $$;
 
--- Error unless a column of a proved table can define an order or, if "divides" is true, assigns each row permanently
+-- Error unless a column of a checked table can define an order or, if "divides" is true, assigns each row permanently
 -- to one share.
 CREATE FUNCTION inorder_internal.prove_column(t inorder_internal.feed_table, column_name name, divides boolean)
 RETURNS void
@@ -134,7 +134,7 @@ CREATE FUNCTION inorder_internal.prove_known_column(
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
-    -- The type of the column may have changed, and another feed may have proved the column with the new type.
+    -- The type of the column may have changed, and another feed may have had the column checked with the new type.
     IF inorder_internal.column_is_proved(t, column_name, attnum, divides)
        AND (kind IS NULL OR inorder_internal.share_kind(inorder_internal.type_of_column(
                t.relation, column_name::name)) = kind) THEN

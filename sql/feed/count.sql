@@ -6,9 +6,9 @@
 -- the fold that stored the set. A snapshot that sees the fold therefore sees all rows of these transactions, and each
 -- row is in exactly one of the two numbers.
 
--- Text that identifies the file for which a stored count is valid: the system identifier, the file, the versions of the
--- attachments (for a partition), and the versions of the guard. "is_placed" is true if the result is compared with a
--- stored text.
+-- Return a string that identifies the file for which a stored count is valid. It consists of the system identifier, the
+-- file, the versions of the attachments (for a partition), and the versions of the guard. "is_placed" is true if the
+-- result is compared with a stored string.
 CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass, is_placed boolean DEFAULT false)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

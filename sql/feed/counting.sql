@@ -4,4 +4,5 @@
 CREATE FUNCTION @extschema@.exact_count_trigger() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.exact_count_trigger() IS
-'Internal function: for triggers that exact_count_start creates; counts the rows that a statement adds to each group.';
+'Internal function: count the rows that a statement adds to each group; called by triggers that exact_count_start '
+'creates.';

@@ -1,4 +1,4 @@
--- Functions that make a table readable (feed_enable), or revert this (feed_disable), and are called by its owner.
+-- Functions with which the owner of a table makes the table readable (feed_enable), or reverts this (feed_disable).
 --
 -- DDL statements run with the privileges of the caller. The result is checked afterwards, by the OIDs of the table and
 -- of the guard's function.
@@ -99,7 +99,7 @@ BEGIN
     PERFORM inorder_internal.run_statements(ARRAY(
         SELECT s FROM inorder_internal.truncate_statements(t) AS s), caller);
     PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t),
-            -- prove_table() finds the faults, also of partitions, that would make reads refuse the table.
+            -- prove_table() finds faults of the table and of its partitions that would be an error in each read.
             inorder_internal.prove_table(t, caller), inorder_internal.check_owner(caller, relation);
 END $$;
 

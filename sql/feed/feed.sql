@@ -3,7 +3,7 @@
 -- The public functions find the feed, check the caller's privileges, and lock the feed. The state of the feed is read
 -- after the lock is granted, because another reader may have changed the state in the meantime: see take.sql.
 
--- Error unless the text is a valid feed name.
+-- Error unless the name is a valid feed name.
 CREATE FUNCTION inorder_internal.check_name(feed_name text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

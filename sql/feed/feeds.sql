@@ -14,7 +14,7 @@ CREATE TYPE inorder_internal.seen_feed AS (
 );
 
 CREATE FUNCTION inorder_internal.seen_feeds(caller oid) RETURNS SETOF inorder_internal.seen_feed
--- PL/pgSQL keeps the plan. This saves time, because planning takes several times as long as execution.
+-- PL/pgSQL caches the plan. This saves time, because planning takes several times as long as execution.
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     RETURN QUERY SELECT f.name, inorder_internal.shown_owner(f), c.oid::regclass, t.key_column,
@@ -108,7 +108,7 @@ FROM seen AS f LEFT JOIN held AS h ON h.relation = f.relation;
 COMMENT ON VIEW @extschema@.feeds IS 'Lag of each feed, and the transactions that delay rows.';
 COMMENT ON COLUMN @extschema@.feeds.relation IS 'table of the feed; null if the table was dropped';
 COMMENT ON COLUMN @extschema@.feeds.order_column IS
-'column that orders the rows of the transactions that have ended; null for the order of transaction numbers';
+'column by which the feed orders rows; null if it orders rows by transaction number';
 COMMENT ON COLUMN @extschema@.feeds.whole_transactions IS 'true if no batch ends inside a transaction';
 COMMENT ON COLUMN @extschema@.feeds.position IS 'transactions read completely; null if there are too many';
 COMMENT ON COLUMN @extschema@.feeds.unfinished_batch IS
@@ -126,7 +126,8 @@ COMMENT ON COLUMN @extschema@.feeds.lag IS
 '0 if caught up; otherwise an upper bound: the time since caught_up_at or, if caught_up_at is null, since the feed was '
 'created';
 COMMENT ON COLUMN @extschema@.feeds.backlog_transactions IS
-'number of ended transactions, of any table, that are not read; null if position is null';
+'number of ended transactions that are not read, including transactions without rows in this table; null if position '
+'is null';
 COMMENT ON COLUMN @extschema@.feeds.backlog_rows IS
 'number of unread rows of ended transactions, counted in the index; 10000 means 10000 or more';
 COMMENT ON COLUMN @extschema@.feeds.writers IS

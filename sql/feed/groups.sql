@@ -8,12 +8,12 @@
 --
 --     rows of the newest fold  +  deltas of transactions from "bound" on  +  deltas of transactions in "open"
 --
--- in any snapshot, also on standbys. No row is updated, and no row that a fold has counted is read again. The fold also
--- keeps a proof: files, triggers and columns of the table. The view compares the proof with the current state of the
--- table; if these differ, the view counts the rows of the table. Each delta of a partitioned table records the
--- partitions at the time of the statement that wrote the delta. If the partitions in a delta that is added to the fold
--- differ from those of the fold, the view also counts the rows of the table. The view, the table of deltas and the
--- functions belong to the owner of the table. A set of groups is identified by the function of its row trigger.
+-- in any snapshot, including snapshots on standbys. No row is updated, and no row that a fold has counted is read
+-- again. The fold also keeps a proof: files, triggers and columns of the table. The view compares the proof with the
+-- current state of the table; if these differ, the view counts the rows of the table. Each delta of a partitioned table
+-- records the partitions at the time of the statement that wrote the delta. If a delta and the newest fold record
+-- different partitions, the view counts the rows of the table. The view, the table of deltas and the functions belong
+-- to the owner of the table. A set of groups is identified by the function of its row trigger.
 
 -- A set of groups. It consists of the table; the qualified names of the view, of the table of deltas, and of the
 -- function that folds; the columns of the table; and the part of trigger names that distinguishes the set. The
@@ -60,7 +60,7 @@ BEGIN
     ORDER BY f.proname;
 END $$;
 
--- A list of columns. Each column is formatted by a pattern with its position and its name.
+-- Return a list of columns. A pattern formats the position and the name of each column.
 CREATE FUNCTION inorder_internal.group_list(columns name[], pattern text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN (SELECT coalesce(string_agg(format(pattern, c.place, c.name), ''::text ORDER BY c.place), ''::text)
@@ -94,14 +94,14 @@ BEGIN
             WHERE g.tgname > 'zz_inorder_count_~'::name AND g.tgtype & 19 = 19);
 END $$;
 
--- The state of a table, as text. A fold is valid as long as this text is unchanged. Null if the table has or had
--- inheritance children, or has a trigger that may move rows unnoticed (late_trigger). Also null if a catalog row of the
--- table, the deltas or the function was changed after the snapshot was taken. The files and partitions are those that
--- the planner sees now; everything else is as the snapshot sees it. The last word, if any, is the text that identifies
--- the partitions in deltas (delta_tree). The pg_class row of a table is updated when the owner, name, schema or row
--- security of the table changes, or when the first rule or the first child is added. If a rule or a child is added and
--- removed, the new version of the row still shows this, although ANALYZE or VACUUM resets relhassubclass and
--- relhasrules.
+-- Return a string that describes the state of a table. A fold is valid as long as this string is unchanged. Return null
+-- if the table has or had inheritance children, or has a trigger that may move rows unnoticed (late_trigger). Also
+-- return null if a catalog row of the table, the deltas or the function was changed after the snapshot was taken. The
+-- files and partitions are those that the planner sees now; everything else is as the snapshot sees it. The last word,
+-- if any, is the string that identifies the partitions in deltas (delta_tree). The pg_class row of a table is updated
+-- when the owner, name, schema or row security of the table changes, or when the first rule or the first child is
+-- added. If a rule or a child is added and removed, the new version of the row still shows this, although ANALYZE or
+-- VACUUM resets relhassubclass and relhasrules.
 CREATE FUNCTION inorder_internal.exact_count_proof(caller oid, relation regclass, deltas regclass, columns name[])
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -226,7 +226,7 @@ RETURN (SELECT format('
 
 -- This part of the function that writes deltas finds the partitions of the table; null for a table without partitions.
 -- If a partition is created and dropped between two folds, only its deltas remain. A function that locks all partitions
--- finds a partition that already has rows, but that the snapshot does not see. The trigger in C writes the same text
+-- finds a partition that already has rows, but that the snapshot does not see. The trigger in C writes the same string
 -- (tree_of).
 CREATE FUNCTION inorder_internal.delta_tree(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
@@ -254,10 +254,11 @@ LANGUAGE sql IMMUTABLE
 RETURN '9223372036854775808'::text;
 
 -- The queries for the rows that are added up: deltas of later transactions, deltas of transactions that were in
--- progress at the time of the fold, and the rows of the fold. "fold" is the pattern of an expression for a column of
--- the fold. After VACUUM during a long transaction the table of deltas has few rows in many pages, and the planner
--- would read this whole table. ORDER BY, and a LIMIT for which the planner expects a tenth of the rows, make the
--- planner use the index. With one value the planner ignores ORDER BY; with "= ANY" it does not.
+-- progress at the time of the fold, and the rows of the fold. "fold" is a pattern for an expression that returns a
+-- column of the fold. After VACUUM during a long transaction the table of deltas has few rows in many pages, and the
+-- planner would read this whole table. ORDER BY and LIMIT make the planner use the index. The value of LIMIT is unknown
+-- to the planner, which then expects a tenth of the rows. With one value the planner ignores ORDER BY; with "= ANY" it
+-- does not.
 CREATE FUNCTION inorder_internal.added_rows(s inorder_internal.group_set, list text, fold text) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -267,7 +268,7 @@ BEGIN ATOMIC
                  ('xact', '= ANY (ARRAY[%s])')) AS k(name, added);
 END;
 
--- The condition that a fold "f" has the same partitions as all deltas that are added to the fold; null for a table
+-- Return the condition that a fold "f" and all deltas that are added to it record the same partitions; null for a table
 -- without partitions. With one condition for the deltas of later transactions and the deltas of open transactions, the
 -- server would read all deltas, including folded deltas.
 CREATE FUNCTION inorder_internal.same_tree(s inorder_internal.group_set) RETURNS text
@@ -841,8 +842,8 @@ END $$;
 CREATE FUNCTION @extschema@.exact_count_start(relation regclass, by name[]) RETURNS regclass
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_start(regclass, name[]) IS
-'Create a view that counts the rows of any table by up to four columns, or all rows if by is {}, and return the '
-'view.';
+'Create and return a view with the number of rows per group, like GROUP BY with up to four columns (one group if by '
+'is {}).';
 
 CREATE FUNCTION @extschema@.exact_count_stop(relation regclass, by name[]) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -852,13 +853,13 @@ COMMENT ON FUNCTION @extschema@.exact_count_stop(regclass, name[]) IS
 CREATE FUNCTION @extschema@.exact_count_proof(relation regclass, deltas regclass, columns name[]) RETURNS text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.exact_count_proof(regclass, regclass, name[]) IS
-'Internal function: the state of a table, as text, for which a fold is valid; called by views of exact_count_start.';
+'Internal function: return the state of a table for which a fold is valid; called by views of exact_count_start.';
 
 CREATE FUNCTION @extschema@.exact_count_writes(relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.exact_count_writes(regclass) IS
-'Internal function: true if the caller may write into the table, otherwise an error; called by default expressions of '
-'exact_count_start.';
+'Internal function: return true if the caller may write into the table, otherwise raise an error; called by default '
+'expressions of exact_count_start.';
 
 CREATE FUNCTION @extschema@.exact_count_fold_soon(relation regclass, deltas regclass) RETURNS void
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;

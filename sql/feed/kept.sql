@@ -14,7 +14,8 @@ CREATE FUNCTION inorder_internal.role_name(id oid) RETURNS name
 LANGUAGE sql STABLE
 RETURN nullif(pg_get_userbyid(id), concat('unknown (OID='::text, id, ')'::text)::name);
 
--- The name of the owner of a feed; the OID of the owner, as text, if the role was dropped or belongs to another server.
+-- The name of the owner of a feed; the OID of the owner, as a string, if the role was dropped or belongs to another
+-- server.
 CREATE FUNCTION inorder_internal.shown_owner(f inorder_internal.feed) RETURNS name
 LANGUAGE sql STABLE
 RETURN CASE WHEN inorder_internal.is_right((f).owner, (f).owner_name, (f).system)
@@ -36,11 +37,12 @@ BEGIN
               || coalesce(owners, '''name_of_role''') || '.';
 END $$;
 
--- A feed that the caller may move, found without the executor (kept.c); null if find_feed() has to search.
+-- Find a feed that the caller may move, without starting the executor (kept.c). Return null if find_feed() has to
+-- search.
 CREATE FUNCTION inorder_internal.movable_feed(feed_name text, owner oid, caller oid) RETURNS inorder_internal.feed
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- A feed that the caller may move, found by its name and, if it belongs to another role, by its owner.
+-- Find a feed that the caller may move by its name and, if it belongs to another role, by its owner.
 CREATE FUNCTION inorder_internal.find_feed(feed_name text, owner oid, caller oid)
 RETURNS inorder_internal.feed
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -181,8 +183,8 @@ BEGIN
     RETURN batch;
 END $$;
 
--- Move a locked feed over a batch. If is_all is true, the batch has all rows that were committed at the time "asked".
--- If "gives" is true, the batch is given to a worker, and its number is returned.
+-- Move the position of a locked feed past a batch. If is_all is true, the batch has all rows that were committed at the
+-- time "asked". If "gives" is true, the batch is given to a worker, and its number is returned.
 CREATE FUNCTION inorder_internal.move_feed(
     f inorder_internal.feed_view, past_batch @extschema@.feed_batch, is_all boolean, gives boolean DEFAULT false
 ) RETURNS bigint
@@ -212,8 +214,8 @@ BEGIN
     RETURN CASE WHEN gives THEN number END;
 END $$;
 
--- A position with the current partitions of its table. If the position is inside a set that is read in the order of a
--- column, this order is kept.
+-- Return a position with the current partitions of its table. If the position is inside a set that is read in the order
+-- of a column, the order stays the same.
 CREATE FUNCTION inorder_internal.with_table(
     t inorder_internal.feed_table, from_position @extschema@.feed_position, OUT p @extschema@.feed_position
 )

@@ -10,7 +10,7 @@
 --
 -- find_next_batch() first tries the indexes (next.c), then calls find_batch(). find_batch() is STABLE, and the
 -- functions that it calls see the snapshot of the statement that calls find_batch(). The set of transactions that have
--- ended, the proofs of the table, and the rows that limit a batch therefore belong to one snapshot.
+-- ended, the checks of the table, and the rows that limit a batch therefore belong to one snapshot.
 
 -- Error if whole transactions are requested together with the order of a column.
 CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text) RETURNS void
@@ -98,8 +98,8 @@ BEGIN
                   inorder_internal.found_query(t, b, '1', false));
 END $$;
 
--- Run a probe query. Error if the query finds a fault of the table; otherwise true if the query finds rows. Only some
--- probe queries look for rows.
+-- Run a probe query. Raise an error if the query finds a fault of the table. Return true if the query finds rows; only
+-- some probe queries look for rows.
 CREATE FUNCTION inorder_internal.find_fault(t inorder_internal.feed_table, query text, caller oid)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -203,14 +203,14 @@ BEGIN
             n.batch.cut_after := e.last_key;
         END IF;
     END IF;
-    -- A query shows whether the rest of a transaction that was read in part has rows.
+    -- A query shows whether a transaction that was read in part has more rows.
     n.has_rows := coalesce(e.has_rows, NOT n.is_all OR b.resumed IS NULL
                                        OR inorder_internal.find_fault(t, inorder_internal.rows_query(t, b), caller));
     RETURN n;
 END $$;
 
 -- The batch that follows a position, in the snapshot of the calling statement; the table is locked. has_rows is true if
--- rows that follow the position were found before the table was proved.
+-- rows that follow the position were found before the table was checked.
 CREATE FUNCTION inorder_internal.find_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, has_rows boolean,
     caller oid
@@ -254,7 +254,7 @@ CREATE FUNCTION inorder_internal.next_by_index(
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
 -- The batch after a position. If "passes" is true, a batch without rows is accepted, and the caller moves the position
--- over the transactions of such a batch.
+-- past its transactions.
 CREATE FUNCTION inorder_internal.find_next_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.found_batch
@@ -306,8 +306,8 @@ BEGIN
                  'has caught up.';
 END $$;
 
--- Return a batch that can be read. Error unless the batch belongs to this table, and all of its transactions have
--- ended in the current snapshot. The table is locked and proved.
+-- Return a batch that can be read. Error unless the batch belongs to this table, and all of its transactions have ended
+-- in the current snapshot. The table is locked and checked.
 CREATE FUNCTION inorder_internal.readable_batch(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[]
 ) RETURNS @extschema@.feed_batch
@@ -331,8 +331,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- The rows to be read: the table, which is locked and proved; the members that were proved; and the batch, which is
--- null if there are no rows.
+-- The rows to be read: the table, which is locked and checked; its members at the time of the check; and the batch,
+-- which is null if there are no rows.
 CREATE TYPE inorder_internal.found_rows AS (
     t inorder_internal.feed_table, members @extschema@.feed_member[], batch @extschema@.feed_batch
 );

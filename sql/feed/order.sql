@@ -37,16 +37,16 @@ BEGIN
     RETURN o;
 END $$;
 
--- The transactions of which a position has read all rows or, in the middle of a set that is read in the order of a
--- column, some rows.
+-- Return the transactions that a position has read. If the position is inside a set that is read in the order of a
+-- column, the transactions of this set are included.
 CREATE FUNCTION inorder_internal.passed_by(p @extschema@.feed_position) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.plus((p).transactions, coalesce((p).ordering.frozen, '{}'::int8multirange));
 
--- Error if rows cannot be delivered in the order of a column, because the column contains the transaction number, its
--- values are drawn from several sequences, or its sequence caches values, descends or cycles. The function is VOLATILE
--- so that it sees the current state of the sequence, which is not locked. The proof is kept until the sequence
--- changes.
+-- Error if rows cannot be delivered in the order of a column. The column must not contain the transaction number, its
+-- values must be drawn from a single sequence, and this sequence must not cache values, descend or cycle. The function
+-- is VOLATILE so that it sees the current state of the sequence, which is not locked. The result is cached until the
+-- sequence changes.
 CREATE FUNCTION inorder_internal.check_order_column(t inorder_internal.feed_table, order_column text)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

@@ -11,7 +11,7 @@
 --  batch      the batch that was found; transactions is null if no transaction has ended since the position was made
 --  has_rows   true if the batch has rows
 --  is_all     true if the batch has all committed rows that follow the position
---  members    the tables that were proved
+--  members    the tables that were checked
 --  rest       the rest of a set, which has no more rows and precedes the batch
 --  is_costly  true if no rows were found, and the search accessed many pages
 CREATE TYPE inorder_internal.found_batch AS (
@@ -29,8 +29,8 @@ CREATE TYPE inorder_internal.order_search AS (
     walked_from bigint, up_to bigint, amount bigint, lowest bigint, highest bigint
 );
 
--- The first rows of the rest of a set. At most "budget" rows are read to find these rows; if "budget" is null, any
--- number of rows is read.
+-- Find the next rows of a set: their number, at most max_rows + 1, and their lowest and highest values. At most
+-- "budget" rows are read; if "budget" is null, there is no such limit.
 CREATE FUNCTION inorder_internal.first_rows(
     t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, budget bigint,
     max_rows int, caller oid
@@ -50,7 +50,7 @@ BEGIN
     RETURN s;
 END $$;
 
--- The number of rows of a set, at most the budget.
+-- Count the rows of a set, up to the budget.
 CREATE FUNCTION inorder_internal.set_size(
     t inorder_internal.feed_table, b @extschema@.feed_batch, budget bigint, caller oid
 ) RETURNS bigint
@@ -62,8 +62,8 @@ BEGIN
                                   inorder_internal.set_rows(t, b.transactions), budget), true, caller));
 END $$;
 
--- The first rows of a set. The walk along the index of the column and the search by number are tried in turn, until one
--- of them succeeds.
+-- Find the next rows of a set. The walk along the index of the column and the search by number are tried in turn, until
+-- one of them succeeds.
 CREATE FUNCTION inorder_internal.first_by_either(
     t inorder_internal.feed_table, b @extschema@.feed_batch, s inorder_internal.order_search, max_rows int, caller oid
 ) RETURNS inorder_internal.order_search

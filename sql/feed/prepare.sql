@@ -177,8 +177,8 @@ BEGIN
     END IF;
 END $$;
 
--- Error if feed_enable(), the last of the statements, would refuse the table in its current state, or in its state
--- after the other statements. Returns the description of the table with this column, which exists or will be added.
+-- Error if feed_enable(), the last of the statements, would refuse the table, either now or after the other statements.
+-- Returns the description of the table with this column, which exists or will be added.
 CREATE FUNCTION inorder_internal.check_preparable(caller oid, relation regclass, key_column name)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -241,8 +241,8 @@ BEGIN
                                  stored.is_partial);
 END $$;
 
--- The functions, views and rules that mention a table. Views and rules are found in the catalog, and the texts of
--- functions are searched for the name of the table. Functions of extensions and of inorder are not searched, because
+-- The functions, views and rules that mention a table. Views and rules are found in the catalog, and the source code of
+-- functions is searched for the name of the table. Functions of extensions and of inorder are not searched, because
 -- they mention no user table.
 CREATE FUNCTION inorder_internal.mentions(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -271,8 +271,8 @@ BEGIN
               WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = relation) AS m);
 END $$;
 
--- The triggers of a table that copy whole rows: the texts of their functions contain INSERT without a list of columns.
--- Null if there are none.
+-- The triggers of a table that copy whole rows: the source code of their functions contains INSERT without a list of
+-- columns. Null if there are none.
 CREATE FUNCTION inorder_internal.copying_triggers(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -361,4 +361,4 @@ END $$;
 CREATE FUNCTION @extschema@.feed_prepare(relation regclass, key_column name DEFAULT 'xact') RETURNS SETOF text
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.feed_prepare(regclass, name) IS
-'Return the statements, one per row, that make an existing table with any key readable.';
+'Return the statements that make an existing table readable, one per row; the table may have any key.';

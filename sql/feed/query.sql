@@ -1,13 +1,13 @@
--- The text of queries for rows of a table by transaction number. In each query the alias of the table is e.
+-- Functions that build queries for the rows of a table by transaction number. The alias of the table is always e.
 --
 -- The queries run with the caller's privileges. In feed_apply() the queries also run with the caller's search_path.
 -- Every name is therefore either a quoted column of the table, or schema-qualified. Literals have a type. Every
 -- function and operator is the server's own, except feed_is_table(). query.c refuses any other query.
 --
--- When a text is executed, the name of a table may refer to another relation, because the schema of the table can be
--- renamed. Each text therefore names the row type of the relation. The planner evaluates functions in FROM first,
--- before it examines policies, indexes and partition keys; functions with constant arguments are then removed from the
--- plan.
+-- When a query is executed, the name of a table may refer to another relation, because the schema of the table can be
+-- renamed. Each query string therefore names the row type of the relation. The planner evaluates functions in FROM
+-- first, before it examines policies, indexes and partition keys; functions with constant arguments are then removed
+-- from the plan.
 
 -- A table as the source of a query. The query raises an error if the name refers to another relation.
 CREATE FUNCTION inorder_internal.named(relation regclass) RETURNS text
@@ -42,7 +42,7 @@ BEGIN
               AND y.typnamespace = 'pg_catalog'::regnamespace AND (y.typcategory = 'A') = (y.typarray = 0));
 END $$;
 
--- The first key of a transaction, as the text of a literal. key_type() returns the type of the key, and bound()
+-- The first key of a transaction, as a string without quotes. key_type() returns the type of the key, and bound()
 -- returns the literal.
 CREATE FUNCTION inorder_internal.key_text(t inorder_internal.feed_table, number bigint) RETURNS text
 LANGUAGE sql STABLE
@@ -76,13 +76,13 @@ RETURN format(CASE WHEN (t).is_uuid
          'pg_catalog.uuid_send(e.%I), 1, 6), ''hex''::pg_catalog.text))::pg_catalog."bit"(48)::pg_catalog.int8'
     ELSE 'e.%I' END, (t).key_column);
 
--- The number in a key that a query has returned as text.
+-- Return the number in a key that a query has returned as a string.
 CREATE FUNCTION inorder_internal.number_of(t inorder_internal.feed_table, key text) RETURNS bigint
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN (t).is_uuid THEN ('x'::text || left(replace(key, '-'::text, ''::text), 12))::bit(48)::bigint
             ELSE key::bigint END;
 
--- The given columns, each formatted by a pattern, as the text of a query; null if there are no columns.
+-- Return a list of the given columns for a query, each formatted with a pattern; null if there are no columns.
 CREATE FUNCTION inorder_internal.column_list(columns name[], form text DEFAULT 'e.%I') RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -95,7 +95,7 @@ BEGIN
     RETURN list;
 END $$;
 
--- A key as the text of a query, with a cast of each value to the type of its column; null for a null key.
+-- Return a key as part of a query, with a cast of each value to the type of its column; null for a null key.
 CREATE FUNCTION inorder_internal.literal_list(t inorder_internal.feed_table, key_values text[]) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

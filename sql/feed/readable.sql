@@ -68,14 +68,14 @@ BEGIN
     END IF;
 END $$;
 
--- True if a table has a guard that it does not inherit. The trigger is checked instead of the state, because another
--- role may have inserted state of a parent or a partition.
+-- True if a table has a guard of its own, and not only the guard of its parent. The function looks for the trigger. The
+-- stored state is not enough, because another role may have stored a row for a parent or a partition.
 CREATE FUNCTION inorder_internal.has_own_guard(relation regclass) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_guard'
                                               AND g.tgparentid = 0::oid);
 
--- Error if a partition or a parent of the table has a guard of its own.
+-- Error if a partition or a parent of the table has its own guard.
 CREATE FUNCTION inorder_internal.check_alone(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -113,7 +113,7 @@ BEGIN
               excluded.is_partial, excluded.known_as);
 END $$;
 
--- The members of a position, in which the current guard replaces the previous guard.
+-- Return the members of a position with the current guard in place of the previous guard.
 CREATE FUNCTION inorder_internal.renewed(
     remembered @extschema@.feed_member[], before @extschema@.feed_member[], after @extschema@.feed_member[]
 ) RETURNS @extschema@.feed_member[]

@@ -80,7 +80,7 @@ BEGIN
     RETURN inorder_internal.table_of(relation);
 END $$;
 
--- Lock and prove a table that the caller may read, and return its description.
+-- Lock and check a table that the caller may read, and return its description.
 CREATE FUNCTION inorder_internal.open_table(caller oid, relation regclass)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -119,7 +119,7 @@ BEGIN
     t := inorder_internal.readable_table(caller, relation);
     n := inorder_internal.find_next_batch(
         t, from_position, max_rows, coalesce(whole_transactions, false), true, caller);
-    -- The rest of a set is returned first, because a batch belongs to one set.
+    -- The unread part of a set is returned first, because a batch belongs to one set.
     IF (n.rest).transactions IS NOT NULL THEN
         n.batch := n.rest;
     ELSIF NOT n.has_rows AND ((n.batch).transactions IS NULL OR NOT inorder_internal.passes_empty_batches()) THEN
@@ -292,13 +292,13 @@ CREATE FUNCTION @extschema@.reader_batch_query(relation regclass, batch @extsche
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.by_index(inorder_internal.query_of_batch(relation, batch));
 COMMENT ON FUNCTION @extschema@.reader_batch_query(regclass, @extschema@.feed_batch) IS
-'Return a query, to be run by COPY or a cursor in the same transaction, for the rows of a batch in order.';
+'Return a query for the rows of a batch in order; run it with COPY or a cursor in the same transaction.';
 
 CREATE FUNCTION @extschema@.reader_seek(relation regclass, from_position @extschema@.feed_position)
 RETURNS @extschema@.feed_position
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.reader_seek(regclass, @extschema@.feed_position) IS
-'Return a position kept by the reader, adapted to the current state of the table, like feed_seek with ''here''.';
+'Adapt a position kept by the reader to the current state of the table, like feed_seek with ''here'', and return it.';
 
 CREATE FUNCTION @extschema@.reader_wait(
     relation regclass, from_position @extschema@.feed_position, timeout interval DEFAULT '1 second'

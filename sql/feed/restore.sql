@@ -59,9 +59,9 @@ RETURN format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.%I(%L::pg_catalog.i
               inorder_internal.public_schema(),
               CASE WHEN (t).is_uuid THEN 'uuid_xact_nextval' ELSE 'xact_id' END, base);
 
--- Assign the feeds of a restored table to the roles of this cluster, by name. If rows of a publisher may have been
--- inserted since the restore, also delete the stored counts, and the partitions in positions of feeds that have moved
--- on this server.
+-- Assign the feeds of a restored table to the roles of this cluster, by name. A subscription may have inserted rows
+-- since the restore. In that case, also delete the stored counts, and remove the partitions from the positions of feeds
+-- that have moved on this server.
 CREATE FUNCTION inorder_internal.adopt_roles(table_relation regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp
 -- In a restored database the OIDs of roles differ. The owner of the table confirms the names, which come from the

@@ -41,7 +41,7 @@ BEGIN
             FROM unnest(inorder_internal.leaves(t.relation)) AS part WHERE part <> t.relation);
 END $$;
 
--- Lock and prove a table, and return its description. Error in REPEATABLE READ and SERIALIZABLE and on a standby,
+-- Lock and check a table, and return its description. Error in REPEATABLE READ and SERIALIZABLE and on a standby,
 -- because recent rows and feeds may not be visible.
 CREATE FUNCTION inorder_internal.open_latest(caller oid, relation regclass, function text)
 RETURNS inorder_internal.feed_table

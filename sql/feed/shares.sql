@@ -48,9 +48,9 @@ RETURN format(CASE (k).kind
 
 -- Distribution
 
--- A batch as it is stored for a share: a whole set is read by number. If the set were read with the index of the order
--- column, the range would have no upper bound. A read of a share that was held back for a long time would then walk
--- over all rows that were inserted in the meantime.
+-- Return a batch in the form that is stored for a share, in which a whole set is read by number. If the set were read
+-- using the index on the order column, the range would have no upper bound. A read of a share that was held back for a
+-- long time would then walk over all rows that were inserted in the meantime.
 CREATE FUNCTION inorder_internal.by_number(b @extschema@.feed_batch) RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -60,8 +60,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- The union of two batches of a share. The second batch follows the first batch, which was not yet given to a worker.
--- Null if no single batch can have the rows of both batches in order.
+-- Return the union of two batches of a share. The second batch follows the first batch, which was not yet given to a
+-- worker. Return null if no single batch can have the rows of both batches in order.
 CREATE FUNCTION inorder_internal.joined(b @extschema@.feed_batch, more @extschema@.feed_batch)
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -195,7 +195,8 @@ DECLARE
 BEGIN
     LOOP
         b := inorder_internal.take_unfinished_batch(f.feed_id, worker, lease, max_tries, enough_rows);
-        -- The number of pieces is limited, because other workers wait for the lock. The next call distributes the rest.
+        -- The number of pieces is limited, because other workers wait for the lock. The next call distributes the
+        -- remaining pieces.
         EXIT WHEN b.number IS NOT NULL OR pieces = 64;
         f := inorder_internal.distribute_piece(f, max_rows);
         EXIT WHEN f.is_found;

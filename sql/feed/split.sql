@@ -1,7 +1,7 @@
 -- Batches for parallel readers: a batch from one position to another, and the parts of a batch.
 --
--- The rows of a batch have an order: the rest of a transaction (resumed), then whole transactions by number, then the
--- first part of one more transaction (cut). A batch is divided in that order, between two transactions or inside a
+-- The rows of a batch have an order: the last part of a transaction (resumed), then whole transactions by number, then
+-- the first part of one more transaction (cut). A batch is divided in that order, between two transactions or inside a
 -- transaction. Each part is therefore a batch, and every row of the batch is in exactly one part.
 
 -- The transactions between two positions, neither of which is inside a transaction; null if the second position does
@@ -155,7 +155,7 @@ DECLARE
     before bigint := 0;
     place bigint;
     last int;
-    -- The rest begins in the transaction "first", of which "taken" rows are in earlier parts.
+    -- The remaining rows begin in the transaction "first", of which "taken" rows are in earlier parts.
     first int := 1;
     taken bigint := 0;
 BEGIN

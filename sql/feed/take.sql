@@ -50,10 +50,11 @@ BEGIN
                         'feed_enable(%3$L).', other, f.name, relation);
 END $$;
 
--- Move a locked feed over the rest of a set, if this rest has no rows and a batch follows. If no batch follows, record
--- the poll from time to time, so that the view "feeds" shows the poll. When a poll is recorded, the position also
--- moves over the rest of a transaction or of an ordered set, if this rest has no rows. The position also moves over
--- transactions without rows, if examining them took a long time. The next poll then need not examine them again.
+-- Move the position of a locked feed past the unread part of a set, if this part has no rows and a batch follows. If no
+-- batch follows, record the poll from time to time, because the view "feeds" shows the last poll. A poll that is
+-- recorded also moves the position past the unread part of a transaction or of an ordered set, if this part has no
+-- rows. It also moves the position past transactions without rows, if examining them took a long time. The next poll
+-- then need not examine them again.
 CREATE FUNCTION inorder_internal.pass_rest(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -75,7 +76,7 @@ BEGIN
         is_rest := rest_batch.resumed IS NOT NULL OR (rest_batch.ordering).from_value IS NOT NULL OR (f.next).is_costly;
         PERFORM inorder_internal.lock_feed(f.feed_id);
         UPDATE inorder_internal.feed_state AS s
-        -- If a reader has moved the feed in the meantime, the position already includes the rest.
+        -- If a reader has moved the feed in the meantime, the position already includes this part.
         SET position = CASE WHEN is_rest AND inorder_internal.follows(s.position, rest_batch)
                             THEN inorder_internal.advance(s.position, rest_batch) ELSE s.position END,
             polled = f.asked,
@@ -122,8 +123,7 @@ BEGIN
             PERFORM inorder_internal.refuse_taken(f);
         END IF;
         f.next := inorder_internal.find_next_batch(f.t, f.at_position, max_rows, f.whole, false, caller);
-        -- If there are rows to move over, the call takes its turn. If another reader had its turn before, the call
-        -- searches again.
+        -- If there are rows, the call takes its turn. If another reader had its turn before, the call searches again.
         EXIT WHEN locked OR NOT moves OR NOT (f.next).has_rows OR inorder_internal.take_turn(feed.id, f.version);
         locked := true;
     END LOOP;
@@ -136,7 +136,7 @@ BEGIN
     RETURN f;
 END $$;
 
--- The next rows of a feed. If "moves" is true, the position moves over these rows.
+-- The next rows of a feed. If "moves" is true, the position moves past these rows.
 CREATE FUNCTION inorder_internal.next_rows(
     caller oid, name text, owner oid, max_rows int, moves boolean
 ) RETURNS inorder_internal.found_rows

@@ -20,7 +20,7 @@ BEGIN
     RETURN lease;
 END $$;
 
--- The current state of a feed for workers. If the feed is divided, its table is locked and proved.
+-- The current state of a feed for workers. If the feed is divided, its table is locked and checked.
 CREATE FUNCTION inorder_internal.read_state_for_worker(feed inorder_internal.feed, caller oid)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -34,9 +34,9 @@ BEGIN
     RETURN f;
 END $$;
 
--- The current state of a feed, which is locked if there may be rows for a worker. The result includes the batch that
--- follows the position, if the feed was not locked at first, if there is no unfinished batch for the worker, and if no
--- other reader had its turn in the meantime.
+-- Return the current state of a feed, and lock the feed if there may be rows for a worker. The result includes the
+-- batch that follows the position if three conditions are met: the feed was not locked at first, there is no unfinished
+-- batch for the worker, and no other reader had its turn in the meantime.
 CREATE FUNCTION inorder_internal.open_feed_for_worker(
     feed inorder_internal.feed, caller oid, worker text, max_rows int
 ) RETURNS inorder_internal.feed_view

@@ -2,7 +2,8 @@
 -- fail later, an error is raised. If a failure depends on the statements of writers, a warning is issued. The warnings
 -- have the SQLSTATE of the guard's errors.
 
--- Error if the triggers of a table would make the guard refuse writes, or make reads refuse the table.
+-- Error if triggers of a table would cause errors after the guard is created. Such a trigger fires after the guard and
+-- may change a row, or makes each UPDATE recompute a generated number.
 CREATE FUNCTION inorder_internal.check_triggers(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

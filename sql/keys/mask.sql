@@ -4,10 +4,11 @@ CREATE FUNCTION @extschema@.uuid_mask(id uuid, key bytea, version int DEFAULT 7)
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_mask(uuid, bytea, int) IS
-'Mask of an id: a uuid of version 4 that looks random without the secret key, and that uuid_unmask converts back.';
+'Convert an id to its mask, a uuid of version 4 that looks random without the secret key; uuid_unmask converts it '
+'back.';
 
 CREATE FUNCTION @extschema@.uuid_unmask(masked uuid, key bytea, version int DEFAULT 7) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
 COMMENT ON FUNCTION @extschema@.uuid_unmask(uuid, bytea, int) IS
-'Id that uuid_mask has converted to this mask with the same key and version.';
+'Return the id that uuid_mask converts to this mask with the same key and version.';

@@ -48,8 +48,8 @@ BEGIN
     END IF;
 END $$;
 
--- The rows of a batch that this transaction has found. The table is locked. The settings prevent the execution of code
--- of the owner of the table. The planner can inline a query that calls a STABLE function.
+-- Return the rows of a batch that this transaction has found. The table is locked. With these settings, no code of the
+-- table's owner is executed. The planner can inline a query that calls a STABLE function.
 CREATE FUNCTION inorder_internal.rows_of_batch(
     t inorder_internal.feed_table, b @extschema@.feed_batch, row_type anyelement
 ) RETURNS SETOF anyelement
@@ -71,8 +71,8 @@ DECLARE
     line pg_catalog.record;
     plan pg_catalog.jsonb;
 BEGIN
-    -- The statement is written for the search_path of the caller, and is planned with it. The loop opens a cursor, so
-    -- that a text with several statements is an error before any of them is executed.
+    -- The statement is written for the search_path of the caller, and is planned with it. The loop opens a cursor,
+    -- which is an error for a string with several statements, before any of them is executed.
     FOR line IN EXECUTE 'EXPLAIN (COSTS OFF, FORMAT JSON) ' OPERATOR(pg_catalog.||) statement USING t, b LOOP
         plan := pg_catalog.to_jsonb(line);
     END LOOP;
@@ -143,8 +143,8 @@ BEGIN ATOMIC
 END;
 ---- feed_read: plpgsql keys
 BEGIN
-    -- The position would move over rows that the caller does not fetch, and this function cannot find out which rows
-    -- the caller fetches.
+    -- The position would move past rows that the caller does not fetch, because this function cannot find out which
+    -- rows the caller fetches.
     RAISE 'the SQL edition has no feed_read' USING ERRCODE = 'feature_not_supported',
           HINT = 'Call feed_apply(name, statement, max_rows), or feed_take_batch(), feed_batch_rows() and feed_finish_batch() '
                  'in one transaction.';

@@ -3,13 +3,13 @@
 -- checked.
 --
 -- guarded_number() is declared IMMUTABLE, as xact_id_generated() is, and its arguments are constants. guarded_number()
--- is called once for each statement, when the server plans the clause; no plan of the clause is kept. For keys,
+-- is called once for each statement, when the server plans the clause; the plan of the clause is not cached. For keys,
 -- is_foreign() is called for each row. A clause that compares keys with a constant of guarded_number() would take 3 to
 -- 6 us longer for each statement, and would save 0.4 us for each row.
 --
 -- A WHEN clause contains both the name and the OID of the table. After a restore the name refers to a table with
 -- another OID, and the trigger fires for each row until feed_rebase() creates the trigger again. If the table happens
--- to have the same OID, only the state shows that the table was restored. Each session reads the state once, and keeps
+-- to have the same OID, only the state shows that the table was restored. Each session reads the state once, and stores
 -- the result in a setting.
 --
 -- The functions are not written in SQL, because they would be inlined and planned for each statement, which takes 0.7
@@ -69,7 +69,7 @@ BEGIN
               AND inorder_internal.has_own_guard(t.relation));
 END $$;
 
--- Raise the error about a row that has the right number, but is refused because the trigger was created for another
+-- Raise the error about a row that has the right number, but is refused because its trigger was created for another
 -- table.
 CREATE FUNCTION inorder_internal.say_other_guard(relation regclass, trigger_name name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

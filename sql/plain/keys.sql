@@ -1,4 +1,5 @@
--- Keys with the layouts of src/keys/uuid_layout.h. As text, a key has 32 hexadecimal digits without hyphens.
+-- Keys with the layouts of src/keys/uuid_layout.h. Strings that represent keys have 32 hexadecimal digits without
+-- hyphens.
 
 CREATE FUNCTION inorder_internal.random_bits(amount int) RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -75,7 +76,7 @@ BEGIN
     RETURN inorder_internal.plus_base(pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, base);
 END $$;
 
--- The first 16 digits of a key after an overflow of its lowest 62 bits.
+-- Return the first 16 digits of the key that follows when the lowest 62 bits of a key overflow.
 CREATE FUNCTION inorder_internal.carried(key text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -3,8 +3,8 @@
 -- log, and the triggers of the log check each row. An additional key is harmless for a copy, and a marker makes the
 -- copy read the whole table.
 
--- The trigger function for rows of a log. The trigger with this function also marks the log: the arguments are the OID
--- and the fingerprint of the logged table (mark_statements()).
+-- The trigger function that checks rows of a log. The trigger also marks the log, because its arguments are the OID and
+-- the fingerprint of the logged table (mark_statements()).
 CREATE FUNCTION inorder_internal.check_writer() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -18,7 +18,7 @@ BEGIN
           DETAIL = format('Role "%s" lacks the privilege to write into the logged table %s.', current_user, relation);
 END $$;
 
--- The trigger function for the markers that TRUNCATE writes into a log.
+-- The trigger function that checks the markers that TRUNCATE writes into a log.
 CREATE FUNCTION inorder_internal.check_marker() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -10,9 +10,9 @@ BEGIN
     RETURN inorder_internal.number_of(t, key);
 END $$;
 
--- The index that finds the rows of a table without partitions, if a proof of the table would succeed as it did when the
--- members of a position were stored. The guard is the same, and contains the attribute number of the column with the
--- transaction number. The order of the rows is not proved here.
+-- The index that finds the rows of a table without partitions, if the table would pass the checks of prove_table() as
+-- it did when the members of a position were stored. The guard is the same, and contains the attribute number of the
+-- column with the transaction number. The order of the rows is not checked here.
 CREATE FUNCTION inorder_internal.find_remembered_index(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[]
 ) RETURNS oid
@@ -32,8 +32,8 @@ END $$;
 
 ---- probe_rows: plpgsql keys
 DECLARE
-    -- The rest of a set, or of a transaction, is looked up later by value or key, because a lookup by number would read
-    -- again all rows that were read before.
+    -- If a set or a transaction was read in part, its unread rows are looked up later by value or key. A lookup by
+    -- number would read all of its rows again.
     has_rows boolean := (b.ordering).from_value IS NOT NULL;
     is_old boolean := inorder_internal.has_old(t, b.transactions);
     newest bigint;
@@ -74,7 +74,7 @@ BEGIN
            OR inorder_internal.has_old(t, numbers) OR current_setting('transaction_isolation') <> 'read committed' THEN
             RETURN NULL;
         END IF;
-        -- A table without new rows needs no proof, if it is unchanged since the position was made.
+        -- A table without new rows is not checked again if it is unchanged since the position was made.
         PERFORM inorder_internal.lock_by_name(t.relation, 'ACCESS SHARE');
         index := inorder_internal.find_remembered_index(t, p.members);
         IF index IS NULL THEN

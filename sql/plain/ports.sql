@@ -1,13 +1,13 @@
 -- Bodies for the functions of sql/ports/ports.sql that are written in C in the extension. In this edition only queries
--- can use an index. These functions also replace table_proof.c and files.c: the proof of a table is read from the
--- catalog, in the snapshot that is used to look for rows, under locks on the table and all of its partitions. The proof
--- is not kept: each read makes the proof again.
+-- can use an index. These functions also replace table_proof.c and files.c: the table is checked in the catalog, in the
+-- snapshot that is used to look for rows, under locks on the table and all of its partitions. The result is not cached,
+-- and each read makes the checks again.
 
 -- The body of guarded(), for statements into which it is inlined.
 CREATE FUNCTION inorder_internal.guard_versions(relation oid, is_placed boolean) RETURNS TABLE (versions bigint[])
 LANGUAGE sql STABLE
--- Disabling a trigger and enabling it again, or changing an expression and restoring it, leaves no other trace. Only a
--- table whose guard is not inherited has the trigger for TRUNCATE.
+-- The versions are the only trace if a trigger was disabled and enabled again, or if an expression was changed and
+-- restored. Only a table whose guard is not inherited has the trigger for TRUNCATE.
 BEGIN ATOMIC
     SELECT array_agg(inorder_internal.version(g.xmin, g.ctid, 'pg_trigger'::regclass, is_placed) ORDER BY g.tgname)
            || array_agg(inorder_internal.version(d.xmin, d.ctid, 'pg_attrdef'::regclass, is_placed))

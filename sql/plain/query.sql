@@ -1,4 +1,4 @@
--- In this edition, texts of queries call this function. No other role can create a function in the internal schema
+-- In this edition, generated queries call this function. No other role can create a function in the internal schema
 -- that matches the arguments better. If the function were written in PL/pgSQL, a session would keep a compiled copy of
 -- it for each row type, that is, for each partition.
 CREATE FUNCTION inorder_internal.feed_is_table(row_of anyelement, row_type oid) RETURNS boolean

@@ -37,8 +37,8 @@ BEGIN ATOMIC
                                WHERE p.oid = '@extschema@.feed_guard()'::regprocedure::oid));
 END;
 
--- The functions that run as a role that writes into a table, or reads a view of counts by group: functions of keys,
--- guards, logs and counts, and the functions that these functions call.
+-- The functions that run with the privileges of a role that writes into a table, or that reads a view of counts by
+-- group. They are the functions of keys, guards, logs and counts, and the functions that these functions call.
 CREATE FUNCTION inorder_internal.called_by_writers() RETURNS SETOF oid
 LANGUAGE sql STABLE
 BEGIN ATOMIC

@@ -1,4 +1,4 @@
--- Functions about transactions, as far as SQL provides the information.
+-- Functions for transactions, with the information that is available in SQL.
 
 -- Make the commit of this transaction flush the WAL, even if synchronous_commit is changed before the commit, for
 -- example by a function that is still running. The transaction cannot be prepared.
@@ -6,7 +6,7 @@ CREATE FUNCTION inorder_internal.force_commit() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     -- The server executes the query of a cursor WITH HOLD at the commit. All functions of the caller have then ended,
-    -- and cannot undo the setting. The cursor remains after the transaction. The text of the cursor therefore contains
+    -- and cannot undo the setting. The cursor remains after the transaction. The query of the cursor therefore contains
     -- the id of the transaction.
     query text := format($_$DECLARE inorder_commit NO SCROLL CURSOR WITH HOLD FOR
                             SELECT pg_catalog.set_config('synchronous_commit', 'local', true)

@@ -73,8 +73,8 @@ END;
 
 ---- key_base: plpgsql keys
 DECLARE
-    -- The text contains the schema, on which only the role that installed inorder has privileges. A bigint is written
-    -- as '5'::bigint, and a converted integer as (5)::bigint.
+    -- The string contains the name of the schema, on which only the role that installed inorder has privileges. A
+    -- bigint is written as '5'::bigint, and a converted integer as (5)::bigint.
     called text := (SELECT format('%I.%I', n.nspname, p.proname) FROM pg_proc AS p
                     JOIN pg_namespace AS n ON n.oid = p.pronamespace WHERE p.oid = function);
     -- An expression that refers to columns has VAR nodes, which pg_get_expr() refuses without a table.

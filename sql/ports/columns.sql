@@ -1,7 +1,7 @@
--- Functions that help to create additional tables, triggers and functions for a table, return the versions of its
--- catalog rows, and check whether a role may write into the table.
+-- Functions for additional tables, triggers and functions of a table, for the versions of its catalog rows, and for the
+-- privilege to write into it.
 
--- A type with the modifier and the collation of a column, as text for a statement.
+-- Return a column definition for a statement: the given type, with the modifier and the collation of the given column.
 CREATE FUNCTION inorder_internal.column_definition(a pg_attribute, type oid) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(format_type(type, (a).atttypmod),
@@ -23,7 +23,7 @@ RETURN (SELECT concat(wanted, repeat('_'::text, n))::name FROM generate_series(0
 
 -- A hash of the versions of catalog rows of some tables. It includes the rows of the given columns (of all columns if
 -- "columns" is null), of the triggers whose names have a prefix, and of the attachments to a parent. It does not
--- include statistics and the names of tables. A sum of hashes takes less time than a hash of sorted texts.
+-- include statistics and the names of tables. A sum of hashes takes less time than a hash of sorted strings.
 CREATE FUNCTION inorder_internal.versions(members oid[], columns name[], prefix name) RETURNS numeric
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -57,7 +57,7 @@ BEGIN
         THEN 'is the table of deltas of a count by group, whose rows are written without a statement' END);
 END $$;
 
--- True if a role may write into a table or its partitions: directly, through a view whose owner may write, or by a
+-- True if a role may write into a table or its partitions: directly, through a view whose owner may write, or through a
 -- foreign key that deletes or updates rows. Before PostgreSQL 18, the triggers of rows that a foreign key changes run
 -- as the role that changed the referenced table.
 CREATE FUNCTION inorder_internal.may_write(role oid, relation regclass, privileges text) RETURNS boolean

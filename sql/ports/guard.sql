@@ -6,7 +6,8 @@
 CREATE FUNCTION @extschema@.feed_guard() RETURNS trigger
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 COMMENT ON FUNCTION @extschema@.feed_guard() IS
-'Internal function: for triggers that feed_enable creates; refuses changes that feeds and exact counts would miss.';
+'Internal function: refuse changes that feeds and exact counts would miss; called by triggers that feed_enable '
+'creates.';
 
 CREATE FUNCTION inorder_internal.guard_function() RETURNS oid
 LANGUAGE sql STABLE
@@ -75,7 +76,7 @@ BEGIN
           SCHEMA = c.schema, TABLE = c.relname, COLUMN = key_column;
 END $$;
 
--- Text of a HINT that explains how to follow a table whose rows are deleted or changed. Null for a log of changes.
+-- Return a hint that explains how to follow a table whose rows are deleted or changed; null for a log of changes.
 CREATE FUNCTION inorder_internal.way_to_change(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

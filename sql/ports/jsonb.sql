@@ -1,7 +1,7 @@
--- Positions and batches as jsonb, and as the text of that jsonb. Readers keep positions and batches in these forms.
+-- Casts of positions and batches to jsonb and to text. Readers store positions and batches in these forms.
 --
 -- The members of an object are the attributes of the type. A later version may add an attribute. Objects that an
--- earlier version has stored lack such an attribute, and have a lower format. Missing members are therefore null.
+-- earlier version has stored lack such an attribute, and have an older format. Missing members are therefore null.
 -- Unknown members are an error, because otherwise a batch could be read as a position, or an object of a later version
 -- could be misread. The server's text form of a composite type has no names, and would fit only one version.
 
@@ -14,7 +14,7 @@ LANGUAGE sql STABLE STRICT PARALLEL SAFE
 RETURN to_jsonb(batch);
 
 -- Convert an object to a position or batch, in the format that this version writes. "nothing" is a null value of the
--- result type. A later version will convert objects of lower formats here.
+-- result type. A later version will convert objects of older formats here.
 CREATE FUNCTION inorder_internal.of_jsonb(nothing anyelement, value jsonb, known_format int) RETURNS anyelement
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -103,7 +103,7 @@ COMMENT ON CAST (jsonb AS @extschema@.feed_batch) IS
 
 -- Positions and batches in the state
 
--- Convert positions and batches of lower formats to the current format. If are_written is true, the rows that the
+-- Convert positions and batches of older formats to the current format. If are_written is true, the rows that the
 -- extension wrote on this server are converted, otherwise the restored rows.
 CREATE FUNCTION inorder_internal.rewrite_state(caller oid, are_written boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

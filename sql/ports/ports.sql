@@ -1,27 +1,27 @@
--- Functions that are written in C in the extension: they lock, examine and read tables. The rest of the code for feeds
--- is common to both editions.
+-- Functions that lock, examine and read tables. In the extension these functions are written in C. The other functions
+-- for feeds are the same in both editions.
 --
 -- sql/plain/ports.sql has the bodies for the SQL edition. In the extension these functions are called as the owner of
 -- the state; a function that checks the privileges of the caller has the caller as an argument.
 
--- Lock a table with its partitions, prove that a read returns the right rows (table_proof.c), and return the table.
--- Error if the proof fails.
+-- Lock a table with its partitions, check that a read returns the right rows (table_proof.c), and return the table.
+-- Error if a check fails.
 CREATE FUNCTION inorder_internal.lock_table(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.feed_table
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- Prove a locked table for the snapshot of the calling statement, and return its members.
+-- Check a locked table in the snapshot of the calling statement, and return its members.
 CREATE FUNCTION inorder_internal.proved_members(t inorder_internal.feed_table, caller oid)
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 -- Return the members. Error unless the snapshot of the calling statement sees the files and partitions that are read
--- (files.c). For a table that is locked but not proved, callers pass null as members.
+-- (files.c). For a table that is locked but was not checked, callers pass null as members.
 CREATE FUNCTION inorder_internal.seen_members(relation regclass, members @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- True if a column was proved together with the table, for an order or for shares. keep_proof_of_column() records
+-- True if a column was checked together with the table, for an order or for shares. keep_proof_of_column() records
 -- this.
 CREATE FUNCTION inorder_internal.column_is_proved(
     t inorder_internal.feed_table, column_name text, number smallint, divides boolean
@@ -32,9 +32,9 @@ CREATE FUNCTION inorder_internal.keep_proof_of_column(t inorder_internal.feed_ta
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Run a query over one table with the privileges of the caller (query.c), and return its first row, a text[]; null if
--- there is no row. If "walks" is true, the query reads the first rows using an index, and must not be planned with a
--- sort.
+-- Run a query over one table with the privileges of the caller (query.c), and return its first row, an array of type
+-- text[]; null if there is no row. If "walks" is true, the query reads the first rows using an index, and must not be
+-- planned with a sort.
 CREATE FUNCTION inorder_internal.as_caller(t inorder_internal.feed_table, query text, walks boolean, caller oid)
 RETURNS text[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
@@ -46,15 +46,16 @@ CREATE FUNCTION inorder_internal.count_as_caller(
 ) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- An array with an element for each leaf: true if the leaf has rows of the set of transactions with the same subscript
--- in "numbers". An element is also true if the set is null, or if the rows cannot be found using an index.
+-- Return an array with an element for each leaf. An element is true if the leaf has rows of the set of transactions
+-- that has the same subscript in "numbers". It is also true if this set is null, or if the rows cannot be found using
+-- an index.
 CREATE FUNCTION inorder_internal.leaves_with(t inorder_internal.feed_table, leaves oid[], numbers int8multirange[])
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'leaves_with_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Two results: true if a table has rows of some transactions, and true if it has rows with numbers that no transaction
--- has had yet. Null if an index cannot answer this quickly (probe.c). In the functions below, null likewise means that
--- an index cannot provide the result.
+-- Return two results: whether a table has rows of some transactions, and whether it has rows with numbers that no
+-- transaction has had yet. Return null if an index cannot answer this quickly (probe.c). In the functions below, null
+-- likewise means that an index cannot provide the result.
 CREATE FUNCTION inorder_internal.probe(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'probe_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
@@ -70,8 +71,8 @@ CREATE TYPE inorder_internal.known_count AS (
     amount bigint, folded bigint, counted @extschema@.feed_position, others int8multirange, more bigint
 );
 
--- The count that this session keeps of a locked table; null if there is no such count, or if the count is not valid in
--- the snapshot of the calling statement (counted.c).
+-- Return the count that this session keeps of a locked table. Return null if there is no such count, or if it is not
+-- valid in the snapshot of the calling statement (counted.c).
 CREATE FUNCTION inorder_internal.known_count(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.known_count
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
@@ -112,9 +113,9 @@ CREATE FUNCTION inorder_internal.partition_bounds(relation regclass, member regc
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
 -- Count the rows of some transactions, at most 10,000 rows, in the btree indexes of a table. In the extension, the
--- privileges of the caller are not checked. All partitions are locked. Null if the table has no such index, or if
--- there are too many ranges or partitions. Error if the table cannot be read, or cannot be locked immediately. "asked"
--- is true if the caller named the table, and may read it.
+-- privileges of the caller are not checked. All partitions are locked. Return null if the table has no such index, or
+-- if there are too many ranges or partitions. Raise an error if the table cannot be read, or cannot be locked
+-- immediately. "asked" is true if the caller named the table, and may read it.
 CREATE FUNCTION inorder_internal.unread_rows(
     t inorder_internal.feed_table, numbers int8multirange, asked boolean
 ) RETURNS bigint
@@ -139,7 +140,7 @@ CREATE FUNCTION inorder_internal.count_by_index(t inorder_internal.feed_table, n
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Return the members that were proved; error if the members of the table have changed since then.
+-- Return the members that were checked. Raise an error if the members of the table have changed since then.
 CREATE FUNCTION inorder_internal.unchanged_members(t inorder_internal.feed_table, remembered @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -158,8 +159,8 @@ CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid) RETURNS
 AS 'MODULE_PATHNAME', 'lock_readable_table' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Readers that move one feed take turns. If locking writes no WAL, begin_turn() locks the feed, and returns true.
--- Otherwise begin_turn() returns false, and take_turn() locks the feed when there are rows to move over. take_turn()
--- returns true if no other reader has moved the feed since it had the given version.
+-- Otherwise begin_turn() returns false, and take_turn() locks the feed when there are rows. take_turn() returns true if
+-- no other reader has moved the feed since it had the given version.
 CREATE FUNCTION inorder_internal.begin_turn(feed bigint) RETURNS boolean
 AS 'MODULE_PATHNAME', 'lock_feed' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -173,8 +174,8 @@ RETURN true;
 CREATE FUNCTION inorder_internal.make_durable(keeps_commit boolean) RETURNS boolean
 AS 'MODULE_PATHNAME', 'make_durable_here' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Wait until it is time for another search for rows; the first search begins immediately. False if the call has waited
--- for the given time, which a monotonic clock measures (wait.c).
+-- Wait until it is time for another search for rows; the first search begins immediately. Return false if the call has
+-- waited for the given time. A monotonic clock measures this time (wait.c).
 CREATE FUNCTION inorder_internal.await_look(seconds float8, is_first boolean) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -186,11 +187,11 @@ AS 'MODULE_PATHNAME', 'lock_tree_in_mode' LANGUAGE C VOLATILE STRICT PARALLEL UN
 CREATE FUNCTION inorder_internal.run_statements(statements text[], caller oid) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Error unless the server has the origin that a call found at its start (origin.c).
+-- Error if the origin of the server differs from "origin", which the call read when it began (origin.c).
 CREATE FUNCTION inorder_internal.expect_origin(origin text) RETURNS void
 AS 'MODULE_PATHNAME', 'expect_same_origin' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- True if the position of a reader also moves over transactions without rows. Such a move requires a flush of the WAL.
+-- True if the position of a reader also moves past transactions without rows. Such a move requires a flush of the WAL.
 CREATE FUNCTION inorder_internal.passes_empty_batches() RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN true;

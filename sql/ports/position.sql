@@ -74,7 +74,7 @@ CREATE FUNCTION inorder_internal.one_number(number bigint) RETURNS int8multirang
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(int8range(number, number + 1)) END;
 
--- A set as text for a message: the first four ranges, and the number of other ranges.
+-- Return a string that shows a set in a message: its first four ranges, and the number of other ranges.
 CREATE FUNCTION inorder_internal.few_of(numbers int8multirange) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -126,7 +126,7 @@ RETURN isempty((p).transactions * (b).transactions)
 -- body names. The bodies therefore name no schema other than pg_catalog. The functions are not immutable, because the
 -- planner would evaluate a call of an immutable function even if the condition for the call is false.
 --
--- Raise the error about a batch that does not follow a position. The sets of transactions are passed as text for the
+-- Raise the error about a batch that does not follow a position. The sets of transactions are passed as strings for the
 -- message.
 CREATE FUNCTION inorder_internal.say_not_following(
     from_position @extschema@.feed_position, batch @extschema@.feed_batch, passed text, transactions text

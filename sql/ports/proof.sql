@@ -1,7 +1,8 @@
--- The proof of a table before it is read: no row has bypassed the guard, and an index finds the rows.
+-- The checks of a table before it is read. They prove that no row has bypassed the guard, and that an index finds the
+-- rows.
 --
--- The proof is made from the catalog, under locks on the table and all of its partitions. In the extension the proof
--- is kept for later reads (table_proof.c).
+-- The checks read the catalog, under locks on the table and all of its partitions. In the extension the result, called
+-- a proof, is cached for later reads (table_proof.c).
 
 CREATE FUNCTION inorder_internal.leaves(relation regclass) RETURNS regclass[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -37,7 +38,7 @@ BEGIN
     RETURN indexes;
 END $$;
 
--- A table of the tree that lacks the guard; null if all tables have the guard.
+-- Find a table of the tree that lacks the guard; null if all tables have the guard.
 CREATE FUNCTION inorder_internal.unguarded_member(t inorder_internal.feed_table) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
     SET plan_cache_mode = force_generic_plan AS $$
@@ -62,8 +63,9 @@ BEGIN
           HINT = format('The owner must call feed_enable(%L).', t.relation);
 END $$;
 
--- The index that finds the rows of a table without partitions, if the table meets all requirements of prove_table()
--- except the order. Otherwise null: prove_table() then reports the fault, or finds that the table is readable.
+-- The index that finds the rows of a table without partitions, if the table passes all checks of prove_table() except
+-- that of the order. If it does not, the result is null, and prove_table() reports the fault or finds that the table is
+-- readable.
 CREATE FUNCTION inorder_internal.find_valid_index(t inorder_internal.feed_table, caller oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
     SET plan_cache_mode = force_generic_plan AS $$
@@ -84,8 +86,8 @@ BEGIN
                  AND NOT inorder_internal.hides_rows(caller, t.relation) THEN index END;
 END $$;
 
--- The indexes that find the rows of a table. Error unless, according to the snapshot, a read by the caller returns the
--- right rows.
+-- Return the indexes that find the rows of a table. Raise an error unless, according to the snapshot, a read by the
+-- caller returns the right rows.
 CREATE FUNCTION inorder_internal.prove_table(t inorder_internal.feed_table, caller oid) RETURNS oid[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -100,7 +102,7 @@ BEGIN
         PERFORM inorder_internal.prove_columns(t);
         RETURN inorder_internal.prove_indexes(t);
     END IF;
-    -- If rows are ordered only by a key of type uuid, there is nothing more to prove about the order.
+    -- If rows are ordered only by a key of type uuid, the order needs no further check.
     IF NOT t.is_uuid OR cardinality(t.order_columns) <> 1 OR t.order_columns[1] IS DISTINCT FROM t.key_column THEN
         PERFORM inorder_internal.prove_order(t);
     END IF;

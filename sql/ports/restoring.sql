@@ -1,4 +1,4 @@
--- The rows of the state that a role may restore.
+-- The trigger that decides which rows of the state a role may restore.
 --
 -- The owner of the database restores all rows. A role that only installed the extension restores its own rows. Triggers
 -- run as the role that restores, which lacks the privilege to execute internal functions. A trigger may therefore call

@@ -8,12 +8,12 @@
 CREATE FUNCTION @extschema@.xact_id_generated(base bigint DEFAULT 0) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION @extschema@.xact_id_generated(bigint) IS
-'Number of the current transaction, as xact_id returns it; for generated columns only.';
+'Return the number of the current transaction, as xact_id does; for generated columns only.';
 
 CREATE FUNCTION @extschema@.ended_transactions(base bigint DEFAULT 0) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION @extschema@.ended_transactions(bigint) IS
-'Set of the numbers (transaction id plus base, from 0 on) of all transactions that have ended in the snapshot of the '
+'Return the numbers (transaction id plus base, from 0 on) of all transactions that have ended in the snapshot of the '
 'calling statement.';
 
 CREATE FUNCTION inorder_internal.ended_transactions(base bigint) RETURNS int8multirange

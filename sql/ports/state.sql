@@ -31,9 +31,9 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- For generated columns of the state: true if the extension writes the row. False for COPY and INSERT by other
--- programs, such as pg_restore, because their rows come from another time or server. If an update script of the
--- extension updated the column that is passed as the argument, the result would be false, as for a restored row.
+-- Used in generated columns of the state: true if the extension writes the row. COPY and INSERT by other programs, such
+-- as pg_restore, store false, because their rows come from another time or server. If an update script of the extension
+-- updated the column that is passed as the argument, the result would be false, as for a restored row.
 CREATE FUNCTION inorder_internal.is_written_here(content anyelement) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL UNSAFE;
 
@@ -59,8 +59,8 @@ CREATE TABLE inorder_internal.feed_table (
 );
 COMMENT ON TABLE inorder_internal.feed_table IS 'Tables made readable by feed_enable(), one row per table.';
 
--- The division of a feed among workers: the column by name and number, the hash function of its type, the number of
--- shares, and a value that identifies the hash on this server: see new_share_key().
+-- The division of a feed among workers: the name and number of the column, the hash function of its type, the number of
+-- shares, and a value that identifies the hash function of this server (see new_share_key()).
 CREATE TYPE inorder_internal.share_key AS (
     column_name text, attnum smallint, kind text, shares int, fingerprint text
 );
@@ -129,8 +129,8 @@ CREATE TABLE inorder_internal.feed_state (
     CHECK (inorder_internal.is_state(seq, "position", batch, moved, polled, caught_up_at)),
     PRIMARY KEY (feed, seq) WITH (deduplicate_items = off)
 ) WITH (fillfactor = 50);
--- With statistics, the planner would read all versions with a bitmap scan if a table has few rows in many pages, for
--- example after a transaction was open for a long time.
+-- If the table had statistics, the planner would read all versions with a bitmap scan when there are few rows in many
+-- pages, for example after a long transaction.
 ALTER TABLE inorder_internal.feed_state ALTER feed SET STATISTICS 0, ALTER seq SET STATISTICS 0;
 COMMENT ON TABLE inorder_internal.feed_state IS 'State of feeds that changes with each batch, one row per feed.';
 

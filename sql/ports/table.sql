@@ -130,9 +130,9 @@ END;
 -- The types of key columns that can mark a position inside a transaction.
 CREATE FUNCTION inorder_internal.order_types() RETURNS oid[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
--- Types whose text represents the same value in every session, and whose values are compared by functions of the
--- server. User-defined types are excluded, because an enumeration may have an implicit cast, and then be compared by a
--- function of its owner. reg... types, money and arrays are excluded, because their text depends on more than the
+-- The output of these types represents the same value in every session, and functions of the server compare their
+-- values. User-defined types are excluded, because an enumeration may have an implicit cast, and then be compared by a
+-- function of its owner. reg... types, money and arrays are excluded, because their output depends on more than the
 -- value. timetz is excluded, because the server does not accept every time zone that it writes.
 RETURN '{bool, int2, int4, int8, oid, numeric, float4, float8, uuid, text, varchar, bpchar, name, bytea, bit, varbit,
          date, time, timestamp, timestamptz, interval, inet, cidr, macaddr, macaddr8}'::regtype[]::oid[];
@@ -210,9 +210,9 @@ BEGIN ATOMIC
             LIMIT 1);
 END;
 
--- False if an index on all rows begins with the column; true if only an index without the rows with number 0 begins
--- with the column; null if no index begins with the column. feed_enable() stores the result, and each read looks for an
--- index of that kind.
+-- Return false if an index on all rows begins with the column. Return true if only an index that leaves out rows with
+-- number 0 begins with the column. Return null if no index begins with the column. feed_enable() stores the result, and
+-- each read looks for an index of that kind.
 CREATE FUNCTION inorder_internal.has_partial_index(relation regclass, key_attnum smallint) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -251,7 +251,7 @@ BEGIN
                 ELSE concat('''', replace(relation::text, '''', concat('''', chr(92), '''''')), '''') END;
 END $$;
 
--- Text of a HINT that explains how to make a table readable: with feed_enable(), with another column, or with a log of
+-- Return a hint that explains how to make a table readable: with feed_enable(), with another column, or with a log of
 -- its changes.
 CREATE FUNCTION inorder_internal.way_to_read(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -320,7 +320,7 @@ LANGUAGE sql STABLE
 RETURN format('CREATE TRIGGER zz_inorder_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT '
               'EXECUTE FUNCTION %s(%L)'::text, relation, inorder_internal.guard_function()::regproc, (t).base);
 
--- The triggers of the guard of a table or partition, in the format of pg_get_triggerdef(). Partitions inherit the row
+-- The guard's triggers on a table or partition, in the format of pg_get_triggerdef(). Partitions inherit the row
 -- triggers, but not the trigger for TRUNCATE.
 CREATE FUNCTION inorder_internal.guard_definitions(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (name name, definition text)
@@ -343,8 +343,8 @@ BEGIN ATOMIC
     WHERE relation::oid = (t).relation::oid;
 END;
 
--- A trigger of a table or of a partition that would fire after the guard and could change a row that the guard has
--- checked; null if there is none.
+-- Find a trigger of a table or of a partition that would fire after the guard, and could change a row that the guard
+-- has checked; null if there is none.
 CREATE FUNCTION inorder_internal.later_trigger(t inorder_internal.feed_table) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -358,9 +358,9 @@ BEGIN
             ORDER BY g.tgparentid <> 0, g.tgname LIMIT 1);
 END $$;
 
--- True if a table or partition has the triggers of the guard that feed_enable() creates, and the column with the
--- number is unchanged. Writes of a transaction with an older snapshot fire the current triggers. quote_all_identifiers
--- must be off.
+-- True if a table or partition has the guard's triggers as feed_enable() creates them, and the column with the number
+-- is unchanged. Writes of a transaction with an older snapshot fire the current triggers. quote_all_identifiers must be
+-- off.
 CREATE FUNCTION inorder_internal.guard_state(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (is_valid boolean)
 LANGUAGE sql STABLE
@@ -442,7 +442,8 @@ BEGIN
     RETURN cardinality(stored) = cardinality(placed);
 END $$;
 
--- The versions of the guard's triggers and, if the number is generated, of its expression; null if there is no guard.
+-- Return the versions of the guard's triggers. If the number is generated, the version of its expression follows.
+-- Return null if there is no guard.
 CREATE FUNCTION inorder_internal.guarded(relation regclass, is_placed boolean) RETURNS bigint[]
 AS 'MODULE_PATHNAME', 'guard_versions' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
@@ -513,8 +514,9 @@ CREATE FUNCTION inorder_internal.new_members(
 ) RETURNS TABLE (member regclass, was_attached boolean)
 LANGUAGE sql STABLE
 -- Tables are compared by name only in a restored database, where the position does not contain table t as a table of
--- this server. If table t is not new on this server, its partitions are not compared by name. The position of a feed
--- has the origin of another server only after pg_upgrade; a reader that omits the origin has accepted the changes.
+-- this server. If table t is not new on this server, its partitions are not compared by name. A table with the same
+-- name counts as unchanged if pg_upgrade wrote its catalog rows, or if the position has no origin. A reader that
+-- removes the origin from its position accepts the table as it is.
 BEGIN ATOMIC
     SELECT m.relation::regclass,
            EXISTS (SELECT FROM unnest(remembered) AS k
@@ -554,8 +556,7 @@ BEGIN
     END IF;
 END $$;
 
--- The name that a column has now. Texts of queries are parsed with this name, even if the snapshot sees an earlier
--- name.
+-- The name that a column has now. Queries are parsed with this name, even if the snapshot sees an earlier name.
 CREATE FUNCTION inorder_internal.present_name(relation regclass, attnum smallint) RETURNS text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -571,7 +572,7 @@ BEGIN
                               WHERE a.attrelid = t.relation AND a.attname = c AND NOT a.attisdropped) LIMIT 1);
 END $$;
 
--- Raise the error of a call that waited for feed_enable() or feed_rebase(), and has read the previous state.
+-- Raise an error, because this call waited for feed_enable() or feed_rebase(), and has read the previous state.
 CREATE FUNCTION inorder_internal.say_outdated(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -10,22 +10,22 @@
 CREATE FUNCTION @extschema@.uuid_v1_time_bound(moment timestamptz, after boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_time_bound(timestamptz, boolean) IS
-'Internal function: smallest key of the microsecond or, if "after" is true, of the next microsecond.';
+'Internal function: return the smallest key of the microsecond or, if "after" is true, of the next microsecond.';
 
 CREATE FUNCTION @extschema@.uuid_v1_range_bound(range tstzrange, upper boolean) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_range_bound(tstzrange, boolean) IS
-'Internal function: smallest key in the range or, if "upper" is true, after the range.';
+'Internal function: return the smallest key in the range or, if "upper" is true, after the range.';
 
 CREATE FUNCTION @extschema@.uuid_v7_time_bound(moment timestamptz, after boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_time_bound(timestamptz, boolean) IS
-'Internal function: smallest key of the microsecond or, if "after" is true, of the next microsecond.';
+'Internal function: return the smallest key of the microsecond or, if "after" is true, of the next microsecond.';
 
 CREATE FUNCTION @extschema@.uuid_v7_range_bound(range tstzrange, upper boolean) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_range_bound(tstzrange, boolean) IS
-'Internal function: smallest key in the range or, if "upper" is true, after the range.';
+'Internal function: return the smallest key in the range or, if "upper" is true, after the range.';
 
 CREATE FUNCTION @extschema@.uuid_v7_checked_support(internal) RETURNS internal
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -35,22 +35,22 @@ COMMENT ON FUNCTION @extschema@.uuid_v7_checked_support(internal) IS 'planner su
 CREATE FUNCTION @extschema@.uuid_v7_checked(id uuid, moment "any") RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 3 SUPPORT @extschema@.uuid_v7_checked_support;
 COMMENT ON FUNCTION @extschema@.uuid_v7_checked(uuid, "any") IS
-'Internal function: filter that the planner adds to a comparison with bounds; error if the key is not of version 7.';
+'Internal function: check that a key is of version 7; the planner adds this check to a comparison with bounds.';
 
 CREATE FUNCTION @extschema@.uuid_v1_floor(moment timestamptz) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_floor(timestamptz) IS
-'Smallest value whose uuid_v1_get_timestamp is the given moment.';
+'Return the smallest value whose uuid_v1_get_timestamp is the given moment.';
 
 CREATE FUNCTION @extschema@.uuid_v1_ceiling(moment timestamptz) RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_ceiling(timestamptz) IS
-'Largest value whose uuid_v1_get_timestamp is the given moment.';
+'Return the largest value whose uuid_v1_get_timestamp is the given moment.';
 
 CREATE FUNCTION @extschema@.uuid_v7_ceiling(moment timestamptz) RETURNS uuid
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v7_ceiling(timestamptz) IS
-'Largest version-7 key whose uuid_v7_time is the given moment.';
+'Return the largest version-7 key whose uuid_v7_time is the given moment.';
 
 CREATE FUNCTION @extschema@.uuid_time_support(internal) RETURNS internal
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

@@ -73,4 +73,4 @@ BEGIN ATOMIC
     FROM inorder_internal.time_steps(first, last, step) AS s;
 END;
 COMMENT ON FUNCTION @extschema@.uuid_v7_partition_bounds(timestamptz, timestamptz, interval) IS
-'Bounds of range partitions on a version-7 key, one row per partition from first to last.';
+'Return bounds of range partitions on a version-7 key, one row per partition from first to last.';

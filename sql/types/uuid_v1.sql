@@ -60,26 +60,27 @@ COMMENT ON FUNCTION @extschema@.uuid_v1_convert(@extschema@.uuid_v1) IS 'Convert
 CREATE FUNCTION @extschema@.uuid_v1_get_timestamp(id @extschema@.uuid_v1) RETURNS timestamptz
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_get_timestamp(@extschema@.uuid_v1) IS
-'Time, truncated to microseconds: 1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00.';
+'Return the time, truncated to microseconds: 1582-10-15 00:00:00+00 to 5236-03-31 21:21:00.684697+00.';
 
 CREATE FUNCTION @extschema@.uuid_v1_get_epoch(id @extschema@.uuid_v1) RETURNS float8
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_get_epoch(@extschema@.uuid_v1) IS
-'Time in seconds since 1970-01-01 00:00:00+00; earlier times are negative.';
+'Return the time in seconds since 1970-01-01 00:00:00+00; earlier times are negative.';
 
 CREATE FUNCTION @extschema@.uuid_v1_get_clockseq(id @extschema@.uuid_v1) RETURNS smallint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_get_clockseq(@extschema@.uuid_v1) IS
-'Clock sequence without the variant''s bits: 0 to 16383.';
+'Return the clock sequence without the variant''s bits: 0 to 16383.';
 
 CREATE FUNCTION @extschema@.uuid_v1_get_node(id @extschema@.uuid_v1) RETURNS bytea
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION @extschema@.uuid_v1_get_node(@extschema@.uuid_v1) IS 'Node: 6 bytes.';
+COMMENT ON FUNCTION @extschema@.uuid_v1_get_node(@extschema@.uuid_v1) IS 'Return the node: 6 bytes.';
 
 CREATE FUNCTION @extschema@.uuid_v1_nextval() RETURNS @extschema@.uuid_v1
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION @extschema@.uuid_v1_nextval() IS
-'Next version-1 UUID of this session, with a random node and a random clock sequence (RFC 9562 sections 5.1 and 6.10).';
+'Return the next version-1 UUID of this session, with a random node and a random clock sequence (RFC 9562 sections '
+'5.1 and 6.10).';
 
 -- Comparisons call the functions of uuid.
 
