@@ -173,7 +173,7 @@ def format_option(formats: Iterable[str], help: str = "Output format.", **more: 
 
 
 def lock_timeout_option(usual: str) -> Callable[[Any], Any]:
-    text = "Longest time that a statement waits for a lock; writers may queue behind it."
+    text = "Maximum time that a statement waits for a lock; writers may queue behind it."
     return option("--lock-timeout", type=duration(), default=usual, help=text)
 
 

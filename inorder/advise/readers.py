@@ -80,7 +80,10 @@ def polling(
 
 
 def rises(leaf: Leaf, column: ColumnFacts) -> bool:
-    """Return whether new rows have greater values, because of a default or because the primary key begins with it."""
+    """Return whether new rows have greater values in the column.
+
+    They do if the default generates such values, or if the primary key begins with the column.
+    """
     has_rising_default = any(name in RISING or name in uuids.MAKERS for name in column.makers)
     return has_rising_default or any(index.is_primary and index.first == column.number for index in leaf.indexes)
 

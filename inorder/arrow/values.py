@@ -47,7 +47,7 @@ def converted(batch: pa.RecordBatch, fields: Sequence[Field], schema: pa.Schema,
 
 
 def labelled(texts: pa.Array, field: Field) -> pa.DictionaryArray:
-    """Encode strings as enum labels. Raise an error for an unknown label, which was renamed meanwhile."""
+    """Encode strings as enum labels. Raise an error for an unknown string: its label was renamed meanwhile."""
     labels = pa.array(field.column.labels, pa.string())
     places = pc.index_in(texts, labels)
     if places.null_count > texts.null_count:

@@ -167,7 +167,7 @@ class Moves:
         self, distributed: Distributed, old: ShardSession, old_shard: Shard, new_shards: Opened, *,
         is_frozen: bool, ends: bool,
     ) -> list[dict[str, object]] | None:  # fmt: skip
-        """Return the positions in the new places of a shard that was read to its end. None means unknown.
+        """Return positions in the new places of a shard that was read to its end, or None while they are unknown.
 
         ``ends`` is true if the run is about to end. The run then fails if the positions are unknown. Otherwise, the
         reason is reported once.

@@ -46,7 +46,7 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
     "--sql",
     default="",
     metavar="QUERY",
-    help="Check a reader that polls by this query; :last is its position, :now the current time.",
+    help="Check a reader that polls with this query; :last is its position, :now the current time.",
 )
 @option("--program", default="", metavar="COMMAND", help="Check a program that polls once for each line of its input.")
 @option("--start", multiple=True, metavar="NAME=VALUE", help="Initial values of the names in --sql.  [last=0]")

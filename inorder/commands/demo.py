@@ -42,7 +42,7 @@ MOST_SECONDS, MOST_ROUNDS, MOST_READING = 3600, 1000, 300
 @option("--embedded", is_flag=True, excludes=["--bindir"],
         help="Run the embedded PostgreSQL even if another PostgreSQL is installed.")  # fmt: skip
 def demo(bindir: Path | None, embedded: bool, out: Path, rows: int, seconds: int, rounds: int, reading: int) -> None:
-    """Show in about three minutes what polling readers lose and what random keys cost, on a server that is thrown away.
+    """Show in about three minutes what polling readers lose and what random keys cost, on a throw-away server.
 
     Runs PostgreSQL from an installation on this machine, in a temporary folder. Writes inorder-report.html,
     inorder-demo.jsonl and inorder-demo-reader.jsonl, with a number if these files exist, and prints the tables.

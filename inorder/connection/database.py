@@ -41,7 +41,7 @@ Connection = psycopg.Connection[ServerRow]
 
 
 def connect(dsn: str) -> Connection:
-    """Connect to a test server of the lab."""
+    """Connect to a server that the lab has started."""
     return psycopg.connect(dsn, autocommit=True, application_name=APPLICATION_NAME)
 
 

@@ -52,7 +52,7 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class Slice:
-    """A batch, or a part of a batch. A standby must replay the WAL up to ``lsn`` before it is read."""
+    """A batch, or a part of a batch. A standby must have replayed the WAL up to ``lsn`` before it can be read there."""
 
     batch: str
     lsn: str

@@ -32,7 +32,7 @@ def columns_of(text: str) -> list[str]:
 
 
 class GroupCounter(Counter):
-    """The counts of the groups of a table, by the given columns."""
+    """The row counts of a table, grouped by the given columns."""
 
     def __init__(self, name: str, columns: list[str]) -> None:
         super().__init__(name)
@@ -43,7 +43,10 @@ class GroupCounter(Counter):
         self.parts = {"table": self.table.oid, "names": self.columns}
 
     def start(self) -> None:
-        """Start the count in two transactions: a transaction cannot prove the state of a table that it has changed."""
+        """Start the count, then fold it in a second transaction.
+
+        A transaction cannot verify the state of a table that it has changed itself.
+        """
         self.session.row(START, **self.parts)
         self.session.row(FOLD, **self.parts)
 

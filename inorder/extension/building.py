@@ -18,7 +18,10 @@ UNUSABLE = set("'\"$`\\#:;&|<>()*?")
 
 
 def source_folder() -> Path | None:
-    """Return the checkout, or else the sources in the wheel. Distribution packages have no C sources: return None."""
+    """Return the folder with the C sources: the checkout, or else the copy in the wheel.
+
+    Return None for a distribution package, which has no C sources.
+    """
     folder = sources.checkout() or sources.PACKAGE / "extension" / "source"
     return folder if (folder / "src").is_dir() else None
 

@@ -66,7 +66,7 @@ class Target:
         return self.rows("install_dependents", schemas=self.own_schemas(installed))
 
     def own_schemas(self, installed: Installed) -> list[str]:
-        """Return the schemas that contain only objects of inorder. For the extension, the server knows the members."""
+        """Return the schemas that belong to the SQL edition. The extension has none: the server knows its members."""
         return [] if installed.edition != "sql" else [installed.schema, "inorder_internal"]
 
 

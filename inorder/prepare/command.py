@@ -34,7 +34,7 @@ from inorder.text import lines, print_text
 @option("--dry-run", is_flag=True, help="Print the statements that remain to be run, without running them.")
 @dsn_option()
 def prepare(dry_run: bool, **options: Any) -> None:
-    """Make an existing TABLE readable by feeds and exact counts, without a rewrite and while it is written to.
+    """Make an existing TABLE readable by feeds and exact counts, online and without a rewrite.
 
     Runs the statements of feed_prepare(): adds a column, builds its index concurrently, and creates the guard, a
     trigger that keeps the table insert-only. With --changes, logs the changes of the table instead. First checks the

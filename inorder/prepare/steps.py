@@ -155,7 +155,6 @@ class Preparation:
         return one_line(shlex.join(["inorder", "prepare", self.table.quoted, *arguments]))
 
     def run(self) -> None:
-        """Run the statements that remain, if any."""
         connection = self.session.connection
         connection.keep_path(query("session_path"))
         for setting in untimed(connection.info.server_version, "SESSION"):

@@ -1,17 +1,17 @@
--- advise_checkpoints_15: The number of checkpoints since their counters were reset, and the seconds since then.
+-- advise_checkpoints_15: Return the number of checkpoints since their counters were reset, and the seconds since then.
 SELECT (checkpoints_timed + checkpoints_req)::float8 AS checkpoints,
        extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS seconds
 FROM pg_stat_bgwriter;
 
--- advise_checkpoints_17: As advise_checkpoints_15, in versions that have the view pg_stat_checkpointer.
+-- advise_checkpoints_17: The same as advise_checkpoints_15, for versions that have the view pg_stat_checkpointer.
 SELECT (num_timed + num_requested)::float8 AS checkpoints,
        extract(epoch FROM clock_timestamp() - stats_reset)::float8 AS seconds
 FROM pg_stat_checkpointer;
 
--- advise_columns: Columns that may be a key, hold a UUID, or be polled. For each, the type (the base type of a domain);
--- the names of the functions in the default (now for CURRENT_TIMESTAMP); and the sequence, with its CACHE, if sessions
--- take several numbers at a time. The functions are read from the tree of the default: pg_get_expr() would lock the
--- table.
+-- advise_columns: Return the columns that may be a key, hold a UUID, or be polled, with three facts about each: the
+-- type (for a domain, its base type); the names of the functions in the default (now for CURRENT_TIMESTAMP); and the
+-- sequence with its CACHE setting, if sessions take several numbers at a time. The functions are read from the
+-- expression tree of the default, because pg_get_expr() would lock the table.
 WITH made AS MATERIALIZED (
     SELECT d.adrelid AS leaf, d.adnum AS number, array_agg(p.proname::text) AS makers
     FROM pg_attrdef AS d
@@ -44,8 +44,8 @@ WHERE a.attrelid >= 16384 AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdr
   AND b.typnamespace = 'pg_catalog'::regnamespace
   AND b.typname IN ('uuid', 'text', 'varchar', 'bpchar', 'int2', 'int4', 'int8', 'timestamp', 'timestamptz');
 
--- advise_indexes: The indexes of all tables: the number of the first column, and the pages as of the last VACUUM or
--- ANALYZE.
+-- advise_indexes: Return the indexes of all tables, with the number of the first column, and the pages as of the last
+-- VACUUM or ANALYZE.
 SELECT i.indrelid::int8 AS leaf, c.relname::text AS name, m.amname::text AS method, i.indisprimary AS is_primary,
        i.indkey[0]::int AS first, i.indnkeyatts::int AS columns, c.relpages::float8 AS pages
 FROM pg_index AS i
@@ -55,18 +55,19 @@ FROM pg_index AS i
 WHERE i.indrelid >= 16384 AND t.relkind = 'r' AND i.indislive
 ORDER BY i.indexrelid;
 
--- advise_initdb: The age of the cluster in seconds. The first half of the cluster's identifier is the time of initdb.
+-- advise_initdb: Return the age of the cluster in seconds. The upper half of the system identifier is the time of
+-- initdb.
 SELECT extract(epoch FROM clock_timestamp())::float8 - (system_identifier >> 32) AS seconds FROM pg_control_system();
 
--- advise_sample: The values of a column in some blocks. concat() calls the output function of the type; a cast could
--- call a function of any role.
+-- advise_sample: Return the values of a column in some blocks. concat() calls the output function of the type. A cast
+-- could call a user-defined function.
 SELECT concat({column}) AS value
 FROM ONLY {table} TABLESAMPLE SYSTEM ({percent})
 WHERE {column} IS NOT NULL
 LIMIT 1000;
 
--- advise_server: Facts about the server; the seconds since the counters of the database were reset (null if
--- never); bytes of WAL a day.
+-- advise_server: Return facts about the server, the seconds since the counters of the database were reset (null if they
+-- were never reset), and the bytes of WAL per day.
 SELECT current_setting('server_version_num')::int AS version, current_setting('server_version') AS version_text,
        d.datname::text AS database, pg_is_in_recovery() AS is_standby,
        pg_size_bytes(current_setting('effective_cache_size'))::float8 AS cache_bytes,
@@ -79,8 +80,8 @@ SELECT current_setting('server_version_num')::int AS version, current_setting('s
 FROM pg_database AS d
 WHERE d.datname = current_database();
 
--- advise_statements: Statements of this database that were called ten times or more, so that ad-hoc queries are left
--- out. A text that is too long to be parsed is cut.
+-- advise_statements: Return statements of this database that were called at least ten times, which leaves out ad-hoc
+-- queries. A query string that is too long for the parser is truncated.
 SELECT left(s.query, 10001) AS text, sum(s.calls)::float8 AS calls, sum(s.total_exec_time)::float8 / 1000 AS seconds,
        sum(s.rows)::float8 AS rows, sum(s.wal_fpi)::float8 AS images
 FROM {view} AS s
@@ -89,8 +90,8 @@ WHERE s.dbid = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_dat
 GROUP BY 1
 HAVING sum(s.calls) >= 10;
 
--- advise_statements_view: The schema of pg_stat_statements, its owner, and true if the owner is trusted: a superuser or
--- the current role. Any other owner could have replaced the view.
+-- advise_statements_view: Return the schema of pg_stat_statements, its owner, and true if the owner is trusted: a
+-- superuser or the current role. Any other owner could have replaced the view.
 SELECT n.nspname::text AS schema, o.rolname::text AS owner, o.rolsuper OR o.rolname = current_user AS is_trusted
 FROM pg_extension AS e
      JOIN pg_depend AS d ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND d.deptype = 'e'
@@ -100,7 +101,8 @@ FROM pg_extension AS e
      JOIN pg_roles AS o ON o.oid = CASE n.nspowner WHEN 'pg_database_owner'::regrole THEN b.datdba ELSE n.nspowner END
 WHERE e.extname = 'pg_stat_statements';
 
--- advise_statistics: Statistics of the columns that the role may read. Values are included only if they may be UUIDs.
+-- advise_statistics: Return statistics of the columns that the role may read. Values are included only if they may be
+-- UUIDs.
 SELECT a.attrelid::int8 AS leaf, a.attnum::int AS number, s.n_distinct::float8 AS distinct_values,
        s.correlation::float8 AS correlation, s.avg_width::int AS width,
        CASE WHEN b.typname = 'uuid' OR (b.typname IN ('text', 'varchar', 'bpchar') AND s.avg_width IN (33, 37))
@@ -115,8 +117,8 @@ FROM pg_stats AS s
 WHERE c.oid >= 16384 AND c.relkind = 'r' AND c.reltuples >= 1000 AND NOT s.inherited
   AND b.typnamespace = 'pg_catalog'::regnamespace;
 
--- advise_tables: Tables, and partitions with their partitioned tables. Sizes are as of the last VACUUM or ANALYZE: to
--- measure the files, the server would lock the tables. Temporary tables and tables of extensions are left out.
+-- advise_tables: Return tables, and partitions with their partitioned tables. Sizes are as of the last VACUUM or
+-- ANALYZE, because measuring the files would lock the tables. Temporary tables and tables of extensions are left out.
 SELECT c.oid::int8 AS leaf, s.nspname::text AS leaf_schema, c.relname::text AS leaf_name, n.nspname::text AS schema,
        r.relname::text AS name, c.relpersistence = 'p' AS is_logged, c.relpages::float8 AS pages,
        c.reltuples::float8 AS rows, coalesce(t.relpages, 0)::float8 AS toast_pages,

@@ -1,5 +1,5 @@
--- edition_other: The schema of an edition that extension_schema and sql_edition_schema do not return, because the owner
--- is not trusted; and this owner, who can replace the functions, or the objects that the names of functions refer to.
+-- edition_other: Return the schema of an edition that extension_schema and sql_edition_schema do not return because its
+-- owner is not trusted, and this owner. The owner can replace the functions, or the objects that they refer to by name.
 SELECT pg_catalog.quote_ident(n.nspname) AS quoted, pg_catalog.pg_get_userbyid(
     CASE n.nspowner WHEN 'pg_database_owner'::pg_catalog.regrole THEN d.datdba ELSE n.nspowner END)::text AS owner
 FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
@@ -19,9 +19,9 @@ WHERE i.nspname = 'inorder_internal' AND NOT EXISTS (SELECT FROM pg_catalog.pg_e
   AND NOT (r.rolsuper OR r.oid = c.oid OR r.oid = d.datdba AND NOT c.rolsuper)
 LIMIT 1
 
--- extension_schema: The schema of the extension; true if the server is a standby; true if the caller may use the
--- schema. There is no row unless the caller trusts the owner of the functions (see sql_edition_schema) and the owner of
--- the schema, who could replace them.
+-- extension_schema: Return the schema of the extension, true if the server is a standby, and true if the caller may use
+-- the schema. There is no row unless the caller trusts the owner of the functions (see sql_edition_schema) and the
+-- owner of the schema, who could replace them.
 SELECT n.nspname, pg_catalog.pg_is_in_recovery(), pg_catalog.has_schema_privilege(n.oid, 'USAGE')
 FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
 JOIN pg_catalog.pg_database AS d ON d.datname = pg_catalog.current_database()
@@ -33,8 +33,8 @@ WHERE e.extname = 'inorder' AND NOT EXISTS (
            OR r.oid = (SELECT p.proowner FROM pg_catalog.pg_proc AS p
                        WHERE p.pronamespace = n.oid AND p.proname = 'feed_guard' AND p.pronargs = 0)))
 
--- install_callers: Functions of users whose text calls public functions of inorder without a dependency; for each, true
--- if another object, such as a trigger, depends on the function.
+-- install_callers: Return user-defined functions whose source calls public functions of inorder without a dependency.
+-- The second value is true if another object, such as a trigger, depends on the function.
 WITH ours AS (
     SELECT p.oid, p.proname, p.pronamespace FROM pg_proc AS p
     WHERE p.pronamespace IN (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = ANY ({schemas}::name[]))
@@ -48,11 +48,11 @@ WITH ours AS (
 SELECT pg_describe_object('pg_proc'::regclass, p.oid, 0) AS described,
        EXISTS (SELECT FROM pg_depend AS d WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = p.oid) AS is_used
 FROM pg_proc AS p CROSS JOIN called AS c
--- The server's own functions have lower oids (FirstNormalObjectId).
+-- The server's own functions have lower OIDs (FirstNormalObjectId).
 WHERE p.oid >= 16384 AND p.prosqlbody IS NULL AND p.oid NOT IN (SELECT o.oid FROM ours AS o) AND p.prosrc ~ c.pattern
 ORDER BY 1
 
--- install_contents: The feeds, counts and tables that would be lost with the state of inorder.
+-- install_contents: Return the feeds, counts and tables that would be lost with the state of inorder.
 SELECT 'feed' AS kind, f.name, coalesce(c.oid::regclass::text, 'a table that is gone') AS relation, f.owner_name::text AS owner
 FROM inorder_internal.feed AS f LEFT JOIN pg_class AS c ON c.oid = f.relation
 UNION ALL
@@ -63,7 +63,7 @@ SELECT 'table', NULL, c.oid::regclass::text, NULL
 FROM inorder_internal.feed_table AS t JOIN pg_class AS c ON c.oid = t.relation
 ORDER BY 1, 3, 2, 4
 
--- install_dependents: Objects of users that depend on objects of inorder: triggers of the guard, defaults, generated
+-- install_dependents: Return user objects that depend on objects of inorder: guard triggers, defaults, generated
 -- columns, and all other objects.
 WITH member (classid, objid) AS (
     SELECT d.classid, d.objid FROM pg_depend AS d
@@ -85,7 +85,7 @@ WITH member (classid, objid) AS (
     SELECT 'pg_type'::regclass, t.typarray FROM pg_type AS t JOIN member AS m ON m.classid = 'pg_type'::regclass
                                                                              AND m.objid = t.oid
     UNION
-    -- The relations of composite types, and TOAST tables.
+    -- The relations of composite types, and TOAST tables, are members, too.
     SELECT 'pg_class'::regclass, c.oid FROM pg_class AS c JOIN member AS m ON m.classid = 'pg_type'::regclass
                                                                           AND m.objid = c.reltype
     UNION
@@ -104,7 +104,7 @@ WITH member (classid, objid) AS (
            a.adnum, g.tgname, coalesce(g.tgparentid, 0) AS parent, g.tgfoid
     FROM (SELECT d.classid, d.objid, d.objsubid
           FROM pg_depend AS d JOIN ours AS o ON o.classid = d.refclassid AND o.objid = d.refobjid
-          -- In the SQL edition, the triggers that log changes belong to the owners of the tables.
+          -- In the SQL edition, the triggers that log changes belong to the table owners.
           UNION ALL SELECT 'pg_trigger'::regclass, g.oid, 0 FROM pg_trigger AS g
           WHERE g.tgname LIKE 'zz\_inorder\_changes\_%') AS d
     LEFT JOIN pg_attrdef AS a ON d.classid = 'pg_attrdef'::regclass AND a.oid = d.objid
@@ -134,7 +134,7 @@ SELECT CASE WHEN d.parent <> 0 THEN 'clone'
        EXISTS (SELECT FROM pg_inherits AS h JOIN dependent AS u ON u.relation = h.inhparent
                JOIN pg_attribute AS w ON w.attrelid = u.relation AND w.attnum = u.adnum
                WHERE h.inhrelid = d.relation AND w.attname = t.attname) AS follows_parent,
-       -- Objects that DROP COLUMN drops together with the column.
+       -- DROP COLUMN drops these objects together with the column.
        ARRAY(SELECT pg_describe_object(e.classid, e.objid, e.objsubid) FROM pg_depend AS e
              WHERE e.refclassid = 'pg_class'::regclass AND e.refobjid = d.relation AND e.refobjsubid = t.attnum
                AND e.deptype = 'a' AND e.classid NOT IN ('pg_attrdef'::regclass, 'pg_trigger'::regclass)
@@ -150,8 +150,8 @@ WHERE NOT EXISTS (SELECT FROM ours AS s WHERE s.classid = 'pg_class'::regclass A
                   WHERE d.classid = 'pg_type'::regclass AND y.typarray = d.objid)
 ORDER BY 1, 2, 3, 5
 
--- install_facts: The facts that decide which edition of inorder this database can have, and the installed edition. No
--- function of a user is called.
+-- install_facts: Return the facts that decide which edition of inorder this database can have, and the installed
+-- edition. No user-defined function is called.
 SELECT current_setting('server_version_num')::int AS version_number,
        current_setting('server_version') AS version,
        pg_is_in_recovery() AS is_standby,
@@ -206,7 +206,8 @@ LEFT JOIN (SELECT substring(pg_get_function_sqlbody(p.oid) FROM '''(.*)''') AS s
              AND p.pronamespace = (SELECT i.oid FROM pg_namespace AS i WHERE i.nspname = 'inorder_internal')
           ) AS s ON e.oid IS NULL
 
--- install_others: Objects in the schemas of the SQL edition whose names are not names of objects of the edition.
+-- install_others: Return objects in the schemas of the SQL edition that do not have the name of an object of the
+-- edition.
 SELECT pg_describe_object(o.class, o.id, 0) AS described
 FROM (SELECT 'pg_class'::regclass, c.oid, c.relnamespace, c.relname FROM pg_class AS c
       WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S')
@@ -223,17 +224,17 @@ WHERE o.namespace IN (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = ANY 
   AND o.name <> ALL ({names}::name[])
 ORDER BY 1
 
--- install_schema_kept: A row if a schema is to be kept, because it has objects or belongs to another role.
+-- install_schema_kept: Return a row if a schema must be kept, because it has objects or belongs to another role.
 SELECT FROM pg_namespace AS n
 WHERE n.nspname = {schema}
   AND (n.nspname = 'public' OR NOT pg_has_role(n.nspowner, 'USAGE')
        OR EXISTS (SELECT FROM pg_depend AS d WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid))
 
--- sql_edition_schema: The schema of the functions of the SQL edition; true if the server is a standby; true if the
--- caller may use the schema; true if the caller was admitted. There is no row unless the caller trusts the owner of the
--- edition and the owner of the schema, who could replace the functions. Callers trust themselves, superusers and the
--- owner of the database. A superuser does not trust the owner of the database, whose functions would run with the
--- rights of the superuser.
+-- sql_edition_schema: Return the schema of the SQL edition's functions, true if the server is a standby, true if the
+-- caller may use the schema, and true if the caller was admitted. There is no row unless the caller trusts the owner of
+-- the edition and the owner of the schema, who could replace the functions. Callers trust themselves, superusers and
+-- the owner of the database. A superuser does not trust the owner of the database, whose functions would run with the
+-- privileges of the superuser.
 SELECT n.nspname, pg_catalog.pg_is_in_recovery(),
        pg_catalog.has_schema_privilege(n.oid, 'USAGE'), pg_catalog.has_schema_privilege(i.oid, 'USAGE')
 FROM pg_catalog.pg_namespace AS i
@@ -248,16 +249,16 @@ WHERE i.nspname = 'inorder_internal' AND NOT EXISTS (SELECT FROM pg_catalog.pg_e
       AND (r.oid = i.nspowner
            OR r.oid = CASE n.nspowner WHEN 'pg_database_owner'::pg_catalog.regrole THEN d.datdba ELSE n.nspowner END))
 
--- library_databases: The databases that accept connections, and the version of the server.
+-- library_databases: Return the databases that accept connections, and the version of the server.
 SELECT pg_catalog.array_agg(d.datname::pg_catalog.text ORDER BY d.datname), pg_catalog.current_setting('server_version_num')
 FROM pg_catalog.pg_database AS d WHERE d.datallowconn
 
--- library_used: True if a function of this database is in the library of the extension.
+-- library_used: Return true if a function of this database is in the extension's library.
 SELECT EXISTS (SELECT FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_language AS l ON l.oid = p.prolang
                WHERE l.lanname = 'c' AND p.probin ~ '(^|/)inorder(\.so)?$')
 
--- sender: The server that sends WAL to this standby, and the connection string for it. Columns that the role may not
--- see are null.
+-- sender: Return the server that sends WAL to this standby, and the connection string for it. Columns that the role may
+-- not see are null.
 SELECT w.sender_host, w.sender_port,
        (SELECT s.setting FROM pg_catalog.pg_settings AS s WHERE s.name OPERATOR(pg_catalog.=) 'primary_conninfo')
 FROM (VALUES (1)) AS single_row LEFT JOIN pg_catalog.pg_stat_wal_receiver AS w ON true

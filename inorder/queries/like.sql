@@ -1,6 +1,6 @@
--- like_checks: The CHECK constraints of a table: name, definition, columns, and true if the constraint cannot be
--- created on another server, because it needs an object that is not built in, or calls a function that is not
--- immutable. The owner of the table may have written such a function for others to run.
+-- like_checks: Return the CHECK constraints of a table: name, definition, columns, and true if the constraint cannot be
+-- created on another server. Such a constraint needs an object that is not built in, or calls a function that is not
+-- immutable. The owner of the table may have written this function to make other roles execute it.
 SELECT conname::text, pg_get_constraintdef(oid),
        ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = conrelid AND attnum = ANY (conkey)),
        EXISTS (SELECT FROM pg_depend WHERE classid = 'pg_constraint'::regclass AND objid = c.oid AND refobjid >= 16384
@@ -11,9 +11,9 @@ FROM pg_constraint AS c
 WHERE conrelid = %(table)s::oid AND contype = 'c'
 ORDER BY conname;
 
--- like_columns: The columns of a table: name; type, for a domain its base type; declared type; labels of an enum; true
--- if the type is neither built in nor an enum; NOT NULL; expression and kind of a generated column; default; identity;
--- collation; true if the expression needs an object that is not built in.
+-- like_columns: Return the columns of a table: name; type, for a domain its base type; declared type; labels of an
+-- enum; true if the type is neither built in nor an enum; NOT NULL; expression and kind of a generated column; default;
+-- identity; collation; true if the expression needs an object that is not built in.
 SELECT a.attname::text,
        CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod) ELSE format_type(a.atttypid, a.atttypmod) END,
        format_type(a.atttypid, a.atttypmod),
@@ -32,9 +32,9 @@ FROM pg_attribute AS a
 WHERE a.attrelid = %(table)s::oid AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum;
 
--- like_indexes: The indexes of a table: name; definition after USING; key columns that are not expressions; all columns
--- in the definition; true for a unique index; true for the primary key; true for an exclusion constraint; true if the
--- index needs an object that is not built in.
+-- like_indexes: Return the indexes of a table: name; definition after USING; key columns that are not expressions; all
+-- columns in the definition; true for a unique index; true for the primary key; true for an exclusion constraint; true
+-- if the index needs an object that is not built in.
 SELECT i.relname::text,
        substr(pg_get_indexdef(i.oid), length(format('CREATE %%sINDEX %%I ON %%s%%I.%%I USING ',
            CASE WHEN x.indisunique THEN 'UNIQUE ' END, i.relname, CASE WHEN i.relkind = 'I' THEN 'ONLY ' END,
@@ -57,8 +57,9 @@ FROM pg_index AS x
 WHERE x.indrelid = %(table)s::oid AND x.indislive AND (x.indisvalid OR i.relkind = 'I')
 ORDER BY x.indisprimary DESC, i.relname;
 
--- like_owners: The roles, except superusers and the caller, that own a table, one of its partitions or children, or a
--- schema of these. Such a role could replace the table, or add an index with a function that the planner calls.
+-- like_owners: Return the roles, except superusers and the caller, that own a table, one of its partitions or children,
+-- or the schema of any of them. Such a role could replace the table, or add an index with a function that the planner
+-- calls.
 WITH RECURSIVE tree AS (
     SELECT %(table)s::oid AS oid UNION SELECT inhrelid FROM pg_inherits JOIN tree ON inhparent = oid
 )
@@ -72,8 +73,8 @@ FROM tree
 WHERE NOT r.rolsuper AND r.rolname <> current_user
 ORDER BY 1;
 
--- like_partitions: The partitions of a table, each after its parent: number, number of the parent, bounds, partition
--- key, and the columns in the key.
+-- like_partitions: Return the partitions of a table, each after its parent: number, number of the parent, bounds,
+-- partition key, and the columns in the key.
 WITH tree AS (
     SELECT relid, parentrelid, level, row_number() OVER (ORDER BY level, relid) - 1 AS number
     FROM pg_partition_tree(%(table)s::oid)
@@ -86,8 +87,9 @@ FROM tree
      LEFT JOIN tree AS above ON above.relid = tree.parentrelid
 ORDER BY tree.number;
 
--- like_relations: The relations of a table, with partitions and TOAST. For each: "table" or "TOAST", or the name
--- of the index (for a partition, the name of the partitioned index); the file in the format of pg_waldump; the size.
+-- like_relations: Return the relations of a table, with partitions and TOAST. The first value is "table", "TOAST", or
+-- the name of the index (for a partition, the name of the partitioned index). It is followed by the file in the format
+-- of pg_waldump, and by the size.
 WITH leaf AS (
     SELECT %(table)s::regclass::oid AS oid UNION SELECT relid FROM pg_partition_tree(%(table)s::regclass)
 ), relation AS (
@@ -105,7 +107,7 @@ FROM relation
      JOIN pg_database AS d ON d.datname = current_database()
 WHERE c.relkind IN ('r', 't', 'i');
 
--- like_rows: For each partition of a table, the numbers of rows inserted, updated, and updated without new index
+-- like_rows: For each partition of a table, return the numbers of rows inserted, updated, and updated without new index
 -- entries (HOT).
 SELECT coalesce(sum(n_tup_ins), 0)::bigint, coalesce(sum(n_tup_upd), 0)::bigint, coalesce(sum(n_tup_hot_upd), 0)::bigint
 FROM (SELECT %(table)s::regclass::oid AS oid UNION SELECT relid FROM pg_partition_tree(%(table)s::regclass)) AS leaf
@@ -113,8 +115,9 @@ FROM (SELECT %(table)s::regclass::oid AS oid UNION SELECT relid FROM pg_partitio
 GROUP BY leaf.oid
 ORDER BY leaf.oid;
 
--- like_table: The table to imitate: kind, qualified name, privilege to read it, size, and counters of changes. The OID
--- was resolved by the user's search_path. Here the path is empty, so that all names are qualified.
+-- like_table: Return facts about the table to imitate: kind, qualified name, privilege to read it, size, and counters
+-- of changes. The OID was looked up with the user's search_path. Here the path is empty, so that all names are
+-- qualified.
 SELECT c.relkind::text, c.relpersistence::text, format('%%I.%%I', n.nspname, c.relname),
        has_table_privilege(c.oid, 'SELECT'), row_security_active(c.oid),
        pg_get_partkeydef(c.oid), coalesce(sum(pg_table_size(leaf.oid)), 0)::bigint,

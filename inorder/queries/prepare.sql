@@ -1,7 +1,8 @@
--- prepare_changes: The statement that logs the changes of a table and, unless the feed exists, creates a feed of the
--- log, in one transaction; for undo, the statement that ends the log. There is no row if nothing is left to do. The log
--- is identified by its OID, which is an argument of the triggers, or, before the triggers exist, by the name that
--- changes_enable() gives it. If a feed of another table has the name of the feed, feed_create() raises an error.
+-- prepare_changes: Return the statement that logs the changes of a table and, unless the feed exists, creates a feed on
+-- the log, in one transaction. For undo, return the statement that ends the log. There is no row if nothing is left to
+-- do. The log is identified by its OID, which is an argument of the triggers. Before the triggers exist, it is
+-- identified by the name that changes_enable() gives it. If a feed on another table has the name of the feed,
+-- feed_create() raises an error.
 SELECT step FROM (SELECT pg_catalog.format(
     CASE WHEN {undo} THEN 'SELECT %1$I.changes_disable(%2$L::pg_catalog.regclass)'
          WHEN {feed}::pg_catalog.text IS NULL OR EXISTS (
@@ -24,9 +25,9 @@ FROM (VALUES (true)) AS single_row
 LEFT JOIN LATERAL {inorder}.changes_prepare({table}::pg_catalog.oid::pg_catalog.regclass) AS s(step) ON NOT {undo}
 ) AS steps WHERE step IS NOT NULL
 
--- prepare_lacks: The privileges that the role lacks for the statements, one per row: on the table and its partitions,
--- to create indexes or a log, and to call inorder. A row for missing ownership has the owner. To log changes, the role
--- must itself be the owner; otherwise, membership in the owner is enough.
+-- prepare_lacks: Return the privileges that the role lacks for the statements, one per row: on the table and its
+-- partitions, to create indexes or a log, and to call inorder. A row for missing ownership contains the owner. To log
+-- changes, the role must itself be the owner. Otherwise, membership in the owner is enough.
 WITH RECURSIVE tree AS (
     SELECT {table}::pg_catalog.oid AS oid
     UNION ALL
@@ -63,18 +64,18 @@ WITH RECURSIVE tree AS (
 )
 SELECT l.what, l.owner FROM lacks AS l ORDER BY l.what COLLATE pg_catalog."C"
 
--- prepare_progress: The progress of building an index.
+-- prepare_progress: Return the progress of an index build.
 SELECT pg_catalog.format('%s: %s %%', phase, CASE WHEN blocks_total OPERATOR(pg_catalog.>) 0 THEN 100 * blocks_done / blocks_total ELSE 0 END)
 FROM pg_catalog.pg_stat_progress_create_index WHERE pid OPERATOR(pg_catalog.=) {pid}
 
--- prepare_steps: The statements that remain to be run. feed_prepare() raises notices about their consequences.
+-- prepare_steps: Return the statements that remain to be run. feed_prepare() raises notices about their consequences.
 SELECT step
 FROM {inorder}.feed_prepare({table}::pg_catalog.oid::pg_catalog.regclass, {column}::pg_catalog.name)
     WITH ORDINALITY AS s(step, place)
 ORDER BY place
 
--- prepare_undo: The statements that undo the preparation: drop the guard, then either the indexes with names of the
--- preparation, or the column, which also drops these indexes. An attached index is dropped with its parent.
+-- prepare_undo: Return the statements that undo the preparation. They drop the guard, and either the indexes that the
+-- preparation has named, or the column and thereby these indexes. An attached index is dropped with its parent.
 WITH RECURSIVE tree AS (
     SELECT {table}::pg_catalog.oid AS oid
     UNION ALL

@@ -1,15 +1,16 @@
--- reader_backlog: The number of transactions that have ended since a position, and the number of their rows, counted up
--- to 10,000.
+-- reader_backlog: Return the number of transactions that have ended since a position, and the number of their rows,
+-- counted up to 10,000.
 SELECT b.transactions, b.rows
 FROM {inorder}.reader_backlog({table}::pg_catalog.oid::pg_catalog.regclass,
                             {position}::pg_catalog.jsonb::{inorder}.feed_position) AS b
 
--- reader_changes: The query for the changes of a batch that the reader kept, with the position after the batch.
+-- reader_changes: Return the query for the changes in a batch that the reader stored, with the position after the
+-- batch.
 SELECT {inorder}.reader_changes_query({table}::pg_catalog.oid::pg_catalog.regclass,
                                       {after}::pg_catalog.jsonb::{inorder}.feed_position,
                                       {batch}::pg_catalog.jsonb::{inorder}.feed_batch)
 
--- reader_changes_next: Raise an error if changes of a table after a position in its log may be missing from the log.
+-- reader_changes_next: Raise an error if the log may lack changes of the table after a position.
 SELECT {inorder}.reader_changes_query(
     {table}::pg_catalog.oid::pg_catalog.regclass,
     {position}::pg_catalog.jsonb::{inorder}.feed_position,
@@ -17,9 +18,9 @@ SELECT {inorder}.reader_changes_query(
                                 {position}::pg_catalog.jsonb::{inorder}.feed_position, NULL::pg_catalog.int4,
                                 false)) IS NOT NULL
 
--- reader_columns: The columns of a table: name; type as in SQL; name of the type, or of a domain's base type, if it is
--- built in; modifier; name of the element type, if it is built in; true if the column is in the primary key; true for
--- an array; the labels of an enum, or of the elements of an array; the fields of a composite.
+-- reader_columns: Return the columns of a table: name; type in SQL syntax; name of the type, or of a domain's base
+-- type, if it is built in; type modifier; name of the element type, if it is built in; true if the primary key contains
+-- the column; true for an array; the labels of an enum, or of an array of enums; the attributes of a composite type.
 WITH RECURSIVE c AS (
     SELECT a.attnum, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod) AS written, t.oid, a.atttypmod AS typmod
     FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid OPERATOR(pg_catalog.=) a.atttypid
@@ -55,20 +56,21 @@ LEFT JOIN pg_catalog.pg_type AS e ON e.typarray OPERATOR(pg_catalog.=) t.oid
 WHERE t.typtype OPERATOR(pg_catalog.<>) 'd'
 ORDER BY c.attnum
 
--- reader_has_rows: Wait for rows after a position; true as soon as there are rows, false at the end of the wait.
+-- reader_has_rows: Wait for rows after a position. Return true as soon as there are rows, or false at the end of the
+-- wait.
 SELECT {inorder}.reader_wait({table}::pg_catalog.oid::pg_catalog.regclass,
                                  {position}::pg_catalog.jsonb::{inorder}.feed_position, {wait}::pg_catalog.interval)
 
--- reader_next: The position after the next batch; null if no transaction has ended.
+-- reader_next: Return the position after the next batch, or null if no transaction has ended.
 SELECT CASE WHEN NOT pg_catalog.isempty(b.transactions)
             THEN {inorder}.reader_advance(p, b)::pg_catalog.jsonb::pg_catalog.text END
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
 CROSS JOIN LATERAL {inorder}.reader_next_batch({table}::pg_catalog.oid::pg_catalog.regclass, p,
                                               {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b
 
--- reader_next_until: The position after the next batch of transactions that had ended at the position "until"; null if
--- there is no such batch. Transactions that have ended between the positions "until" and "latest" are treated as read;
--- the batch must be of the same snapshot as "latest".
+-- reader_next_until: Return the position after the next batch of transactions that had ended at the position "until",
+-- or null if there is no such batch. Transactions that have ended between the positions "until" and "latest" are
+-- treated as read. The batch must have the same snapshot as "latest".
 SELECT CASE WHEN NOT pg_catalog.isempty(b.transactions)
             THEN {inorder}.reader_advance(p, b)::pg_catalog.jsonb::pg_catalog.text END
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
@@ -85,8 +87,8 @@ CROSS JOIN LATERAL {inorder}.reader_next_batch(
             (latest.transactions OPERATOR(pg_catalog.-) u.transactions))::pg_catalog.jsonb)::{inorder}.feed_position,
     {max_rows}::pg_catalog.int4, {whole}::pg_catalog.bool) AS b
 
--- reader_parts: The parts of the batch between two positions, and the WAL position that a standby must have replayed
--- before a part can be read on the standby.
+-- reader_parts: Return the parts of the batch between two positions, and the WAL position that a standby must have
+-- replayed before a part can be read there.
 SELECT part::pg_catalog.jsonb::pg_catalog.text,
        CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn()
             ELSE pg_catalog.pg_current_wal_flush_lsn() END::pg_catalog.text
@@ -96,14 +98,14 @@ CROSS JOIN LATERAL {inorder}.reader_split({table}::pg_catalog.oid::pg_catalog.re
                                         {parts}::pg_catalog.int4) AS part
 WHERE NOT pg_catalog.isempty(part.transactions)
 
--- reader_rows: The query for the rows of a batch that the reader kept.
+-- reader_rows: Return the query for the rows in a batch that the reader stored.
 SELECT {inorder}.reader_batch_query({table}::pg_catalog.oid::pg_catalog.regclass,
                                  {batch}::pg_catalog.jsonb::{inorder}.feed_batch)
 
--- reader_seek: A position that the reader kept, converted for the table as it is now, as JSON.
+-- reader_seek: Convert a position that the reader stored for the current state of the table. Return it as JSON.
 SELECT {inorder}.reader_seek({table}::pg_catalog.oid::pg_catalog.regclass,
                            {position}::pg_catalog.jsonb::{inorder}.feed_position)::pg_catalog.jsonb::pg_catalog.text
 
--- reader_start: The position at which a reader begins, as JSON.
+-- reader_start: Return the position at which a reader begins, as JSON.
 SELECT {inorder}.reader_start({table}::pg_catalog.oid::pg_catalog.regclass, {start}::pg_catalog.text,
                             {order_by}::pg_catalog.name)::pg_catalog.jsonb::pg_catalog.text

@@ -1,9 +1,10 @@
--- count_cron: The statement that schedules the fold of an exact count with pg_cron. The statement of the fold is a
--- quoted argument.
+-- count_cron: Return the statement that schedules the fold of an exact count with pg_cron. The statement for the fold
+-- is a quoted argument.
 SELECT pg_catalog.format('SELECT cron.schedule(%L, %L, %L);', 'inorder count ' || {table}, {schedule},
                          pg_catalog.format('SELECT %I.exact_count_fold(%L::pg_catalog.regclass)', {schema}, {table}))
 
--- feeds: The feeds that the role may see, feeds with a backlog first. Times are ages in seconds by the server's clock.
+-- feeds: Return the feeds that the role may see, feeds with a backlog first. Times are ages in seconds on the server's
+-- clock.
 SELECT pg_catalog.to_jsonb(f.*)
 FROM (SELECT name AS feed, owner, relation::pg_catalog.text AS table, pg_catalog.current_database() AS database,
              order_column, whole_transactions, caught_up, extract(epoch FROM lag) AS lag_seconds,
@@ -24,15 +25,15 @@ FROM (SELECT name AS feed, owner, relation::pg_catalog.text AS table, pg_catalog
 ORDER BY coalesce(f.caught_up, false), f.backlog_rows DESC NULLS LAST,
          f.lag_seconds DESC, f.feed, f.owner
 
--- hold_tree: Lock the columns of a table, and the files of its partitions, against changes until the transaction ends.
+-- hold_tree: Lock the columns of a table and the files of its partitions against changes until the transaction ends.
 -- The transaction takes its snapshot after the lock.
 LOCK TABLE {table} IN ACCESS SHARE MODE
 
 -- hold_type: Lock the columns of a table against changes until the transaction ends.
 LOCK TABLE ONLY {table} IN ACCESS SHARE MODE
 
--- log_of_changes: The log of the changes of a table. The triggers on the table contain the OID of the log, and a
--- trigger on the log contains the OID of the table.
+-- log_of_changes: Return the change log of a table. The triggers on the table contain the OID of the log, and a trigger
+-- on the log contains the OID of the table.
 SELECT c.oid, n.nspname, c.relname, pg_catalog.format('%I.%I', n.nspname, c.relname), pg_catalog.current_database()
 FROM pg_catalog.pg_class AS t
 JOIN pg_catalog.pg_trigger AS g ON g.tgrelid OPERATOR(pg_catalog.=) t.oid
@@ -50,39 +51,40 @@ WHERE t.oid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid
 -- named_path: Set the search_path for the rest of a transaction.
 SELECT pg_catalog.set_config('search_path', %s::pg_catalog.text, true)
 
--- path_at_start: The search_path with which the session begins, and its source. This is the first statement of the
--- session, and runs under the user's path: each name is qualified, and both operands have the type of the operator.
+-- path_at_start: Return the search_path with which the session begins, and its source. This is the first statement of
+-- the session, and runs under the user's path. Each name is therefore qualified, and both operands have the type of the
+-- operator.
 SELECT s.setting, s.source FROM pg_catalog.pg_settings AS s
 WHERE s.name OPERATOR(pg_catalog.=) 'search_path'::pg_catalog.text
 
--- session_path: Set a search_path without schemas of users for the rest of the session.
+-- session_path: Set a search_path without user schemas for the rest of the session.
 SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', false)
 
--- session_settings: Settings for a transaction that reads all rows, and gets the same text for a value in every run.
--- The time zone stays that of the user. With row_security off, a policy that would hide rows is an error. Notices are
--- suppressed, because the driver of Arrow would write them to the standard error of the process.
+-- session_settings: Set up a transaction that reads all rows, and gets the same text for a value in every run. The
+-- user's time zone is kept. With row_security off, a policy that would hide rows is an error. Notices are suppressed,
+-- because the Arrow driver would write them to the standard error of the process.
 SELECT pg_catalog.set_config(name, value, true)
 FROM (VALUES ('search_path', 'pg_catalog, pg_temp'), ('datestyle', 'ISO, YMD'), ('intervalstyle', 'postgres'),
              ('extra_float_digits', '1'), ('bytea_output', 'hex'), ('quote_all_identifiers', 'off'),
              ('array_nulls', 'on'), ('standard_conforming_strings', 'on'), ('row_security', 'off'),
              ('client_min_messages', 'error')) AS s(name, value)
 
--- table: The names of a table, by its OID.
+-- table: Return the names of a table with the given OID.
 SELECT c.oid, nspname, relname, pg_catalog.format('%I.%I', nspname, relname), pg_catalog.current_database()
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace
 WHERE c.oid = {oid}::pg_catalog.oid
 
--- table_oid: The OID of a table by its name, which is written as in SQL and resolved by the user's search_path.
+-- table_oid: Return the OID of a table. Its name is written as in SQL, and is looked up with the user's search_path.
 SELECT %s::pg_catalog.regclass::pg_catalog.oid
 
--- table_of_name: The OID of the table that now has a given name.
+-- table_of_name: Return the OID of the table that now has a given name.
 SELECT c.oid FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 WHERE n.nspname OPERATOR(pg_catalog.=) {schema}::pg_catalog.name
   AND c.relname OPERATOR(pg_catalog.=) {name}::pg_catalog.name
   AND c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p,f}}'::pg_catalog."char"[])
 
--- tables_alike: Tables whose names differ from a given name only by case, schema or quotes.
+-- tables_alike: Return tables whose names differ from a given name only in case, schema or quotes.
 SELECT pg_catalog.format('%I.%I', n.nspname, c.relname)
 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 CROSS JOIN (SELECT pg_catalog.lower(pg_catalog.replace({name}::pg_catalog.text, '"', '')) AS name) AS asked
@@ -92,16 +94,16 @@ WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p}}'::pg_catalog."char"[])
       pg_catalog.lower(pg_catalog.concat(n.nspname, '.', c.relname))])
 ORDER BY c.oid LIMIT 3
 
--- table_names: Tables of users, at most 10,000.
+-- table_names: Return at most 10,000 user tables.
 SELECT n.nspname, c.relname, pg_catalog.format('%I.%I', n.nspname, c.relname)
 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p}}'::pg_catalog."char"[])
   AND n.nspname OPERATOR(pg_catalog.!~) '^(pg_|information_schema$|inorder_internal$)'::pg_catalog.text
 ORDER BY c.oid LIMIT 10000
 
--- count_view: The schema and the name of the view with the counts of a table by some columns. Any role with TRIGGER on
--- the table may create a trigger with this name. The view and the function must therefore belong to the owner of the
--- table.
+-- count_view: Return the schema and the name of the view with the counts of a table by some columns. Any role with
+-- TRIGGER on the table may create a trigger with this name. The view and the function must therefore belong to the
+-- owner of the table.
 SELECT n.nspname, v.relname
 FROM pg_catalog.pg_class AS t
 JOIN pg_catalog.pg_trigger AS g ON g.tgrelid OPERATOR(pg_catalog.=) t.oid

@@ -1,10 +1,10 @@
--- tail_again: The query for the rows of a batch that the reader kept, and the select list for these rows.
+-- tail_again: Return the query for the rows in a batch that the reader stored, and the select list for these rows.
 SELECT {inorder}.reader_batch_query(t.relation, b), t.columns
 FROM ({columns}) AS t
 CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 
--- tail_batch: The batch after a position, the position after the batch, the query for its rows, and the select list for
--- these rows. There is no row if no transaction has ended.
+-- tail_batch: Return the batch after a position, the position after the batch, the query for its rows, and the select
+-- list for these rows. There is no row if no transaction has ended.
 SELECT b::pg_catalog.jsonb, a::pg_catalog.jsonb, {inorder}.reader_batch_query(t.relation, b), t.columns
 FROM ({columns}) AS t
 CROSS JOIN CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
@@ -12,8 +12,8 @@ CROSS JOIN LATERAL {inorder}.reader_next_batch(t.relation, p, {max_rows}::pg_cat
 CROSS JOIN LATERAL {inorder}.reader_advance(p, b) AS a
 WHERE NOT pg_catalog.isempty(b.transactions)
 
--- tail_changes: The columns of tail_batch for the changes of a table, after a position in the log; true if the batch
--- has all transactions that have ended. The query raises an error if changes may be missing from the log, even if there
+-- tail_changes: Return the columns of tail_batch for the changes of a table after a position in the log, and true if
+-- the batch has all transactions that have ended. The query raises an error if the log may lack changes, even if there
 -- is no batch.
 SELECT b::pg_catalog.jsonb, a::pg_catalog.jsonb, q.text, t.columns,
        a.transactions OPERATOR(pg_catalog.@>) latest.transactions
@@ -27,18 +27,19 @@ CROSS JOIN {inorder}.reader_start({log}::pg_catalog.oid::pg_catalog.regclass, 'n
                                   NULL::pg_catalog.name) AS latest
 WHERE CASE WHEN q.text IS NOT NULL THEN NOT pg_catalog.isempty(b.transactions) END
 
--- tail_changes_again: The query for the changes of a batch that the reader kept, and the select list for these changes.
+-- tail_changes_again: Return the query for the changes in a batch that the reader stored, and the select list for these
+-- changes.
 SELECT {inorder}.reader_changes_query(t.relation, {after}::pg_catalog.jsonb::{inorder}.feed_position, b), t.columns
 FROM ({columns}) AS t
 CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 
--- tail_ended: The transactions that have ended on a node.
+-- tail_ended: Return the transactions that have ended on a node.
 SELECT {inorder}.ended_transactions('0'::pg_catalog.int8)::pg_catalog.text
 
--- tail_feed: The table of a feed; the OID of the feed's owner; true if a batch may lack some of the transactions that
--- have ended; true if no other session tails the feed. A session that tails a feed holds an advisory lock, which the
--- server releases when the session ends. Any role can take this lock: a lock counts only if it is held by this role, or
--- by a member of the role that owns the feed or the table.
+-- tail_feed: Return the table of a feed, the OID of the feed's owner, true if a batch may lack some of the transactions
+-- that have ended, and true if no other session tails the feed. A session that tails a feed holds an advisory lock,
+-- which the server releases when the session ends. Because any role can take this lock, it counts only if it is held by
+-- this role, or by a member of the role that owns the feed or the table.
 SELECT c.oid, nspname, relname, pg_catalog.format('%I.%I', nspname, relname), pg_catalog.current_database(), r.oid,
        order_column IS NOT NULL OR partition_by IS NOT NULL, pg_catalog.pg_try_advisory_lock(k.key) OR NOT EXISTS (
            SELECT FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
@@ -52,10 +53,10 @@ CROSS JOIN LATERAL pg_catalog.hashtextextended(
     pg_catalog.concat_ws(' ', 'inorder tail', r.oid, name), 0::pg_catalog.int8) AS k(key)
 WHERE name = {name}::pg_catalog.text AND owner = coalesce({owner}::pg_catalog.name, CURRENT_USER)
 
--- feed_names: The feeds that this role can see.
+-- feed_names: Return the feeds that this role can see.
 SELECT name FROM {inorder}.feeds ORDER BY name LIMIT 10000
 
--- tail_feed_batch: The number and token of the feed's unfinished batch of inorder tail, or of the next batch.
+-- tail_feed_batch: Return the number and token of the unfinished batch that inorder tail has, or of the next batch.
 SELECT number, token
 FROM {inorder}.feed_take_batch({name}::pg_catalog.text, 'inorder tail'::pg_catalog.text, {max_rows}::pg_catalog.int4,
                                '1 hour'::pg_catalog.interval, NULL::pg_catalog.int4,
@@ -65,20 +66,20 @@ FROM {inorder}.feed_take_batch({name}::pg_catalog.text, 'inorder tail'::pg_catal
 SELECT {inorder}.feed_finish_batch({name}::pg_catalog.text, {batch}::pg_catalog.int8, {token}::pg_catalog.int8,
                                    {owner}::pg_catalog.oid::pg_catalog.regrole)
 
--- tail_feed_rows: The rows of a feed's unfinished batch, in the row type of the table. The name of the table may have
--- become the name of a domain: the element of an empty array evaluates no constraint of the domain, but NULL::domain
--- would.
+-- tail_feed_rows: Return the rows of a feed's unfinished batch, in the row type of the table. The name of the table may
+-- meanwhile be the name of a domain. The element of an empty array evaluates no constraint of the domain, but
+-- NULL::domain would.
 {inorder_text}.feed_batch_rows({name}::pg_catalog.text, {batch}::pg_catalog.int8,
                                (NULL::{table}[])[1], {owner}::pg_catalog.oid::pg_catalog.regrole)
 
--- tail_feed_wait: Wait until a feed has rows, at most a second.
+-- tail_feed_wait: Wait at most a second until a feed has rows.
 SELECT {inorder}.feed_wait({name}::pg_catalog.text, '1 second'::pg_catalog.interval,
                            {owner}::pg_catalog.oid::pg_catalog.regrole)
 
--- tail_json: The expression that converts the rows of a table to JSON, if this transaction has locked the table. A
--- value whose type is not built in, or contains such a type, becomes the text that its output function writes:
--- row_to_json() would call a cast made by the owner of the type. Rows of changes begin with the columns op and version,
--- whose names are made distinct from those of the table.
+-- tail_json: Return the expression that converts the rows of a table to JSON, if this transaction has locked the table.
+-- A value whose type is not built in, or contains such a type, becomes the text from its output function, because
+-- row_to_json() would call a cast that the owner of the type has created. Rows of changes begin with the columns op and
+-- version, whose names are made distinct from those of the table.
 WITH RECURSIVE part AS (
     SELECT a.attnum, a.attname, a.atttypid AS type, true AS is_whole
     FROM pg_catalog.pg_attribute AS a
@@ -111,7 +112,7 @@ WITH RECURSIVE part AS (
 SELECT {table}::pg_catalog.oid::pg_catalog.regclass AS relation,
        pg_catalog.format(
            CASE WHEN pg_catalog.bool_or(may_have_line_ends AND NOT is_text)
-                -- Line ends become blanks. For a text without line ends, replace() allocates no memory; translate() would
+                -- Line ends become spaces. For text without line ends, replace() allocates no memory. translate() would
                 -- allocate four times the length.
                 THEN 'pg_catalog.replace(pg_catalog.replace(%s::pg_catalog.text, pg_catalog.chr(10), '' ''), '
                      'pg_catalog.chr(13), '' '')'
@@ -129,8 +130,9 @@ FROM written
 HAVING EXISTS (SELECT FROM pg_catalog.pg_locks AS l
                WHERE l.relation = {table}::pg_catalog.oid AND l.pid = pg_catalog.pg_backend_pid() AND l.granted)
 
--- tail_kept: True if the server reads a kept position and a kept batch as they were written, except for additions of a
--- later version; and true if the kept position after the batch is the position to which the batch leads.
+-- tail_kept: Return true if the server reads a stored position and a stored batch as they were written, except for
+-- additions of a later version, and true if the stored position after the batch is the position to which the batch
+-- leads.
 SELECT p::pg_catalog.jsonb OPERATOR(pg_catalog.@>)
            (pg_catalog.jsonb_strip_nulls({position}::pg_catalog.jsonb) OPERATOR(pg_catalog.-) 'format'::pg_catalog.text)
        AND coalesce(b::pg_catalog.jsonb OPERATOR(pg_catalog.@>)
@@ -141,9 +143,9 @@ SELECT p::pg_catalog.jsonb OPERATOR(pg_catalog.@>)
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p
 CROSS JOIN CAST({batch}::pg_catalog.jsonb AS {inorder}.feed_batch) AS b
 
--- tail_rows: The rows of a query, in a format of COPY.
+-- tail_rows: Copy the rows of a query to the client, in any COPY format.
 COPY (SELECT {columns} FROM {rows} AS e) TO STDOUT WITH ({options})
 
--- tail_wait: Wait until there are rows after a position, at most a second.
+-- tail_wait: Wait at most a second until there are rows after a position.
 SELECT {inorder}.reader_wait({table}::pg_catalog.oid::pg_catalog.regclass, p, '1 second'::pg_catalog.interval)
 FROM CAST({position}::pg_catalog.jsonb AS {inorder}.feed_position) AS p

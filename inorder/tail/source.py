@@ -109,6 +109,6 @@ class Source:
         """Save the position after skipped batches at the end of a run."""
 
     def close(self) -> None:
-        """Release the lock."""
+        """Close the Arrow connections. A source for a feed also releases its lock."""
         if self.arrow is not None:
             self.arrow.close()
