@@ -176,36 +176,36 @@ def test_a_poll_is_recorded_after_the_clock_was_set_back(fresh: Connection) -> N
 
 # Files that read a settable clock, and why this is harmless.
 IN_C = {
-    "src/ports/kept.c": "when a poll was made; a time to come counts as none",
-    "src/ports/batches.c": "leases end by the clock of the server, and tokens decide",
-    "src/keys/entropy.c": "random words are drawn again after a second, and after the clock was set back",
+    "src/ports/kept.c": "the time of a poll, ignored if it is in the future",
+    "src/ports/batches.c": "leases expire by the server's clock, but the token decides who may finish a batch",
+    "src/keys/entropy.c": "new random words are drawn after a second, and after the clock was set back",
     "src/keys/sequential.c": "the time is part of the key",
     "src/types/uuid_v1.c": "the time is part of the key",
-    "src/keys/v7.c": "the time is part of the key, which never goes back within a session",
+    "src/keys/v7.c": "the time is part of the key, and keys never decrease within a session",
 }
 IN_SQL = {
-    "sql/feed/batches.sql": "leases end by the clock of the server, and tokens decide",
-    "sql/feed/workers.sql": "leases end by the clock of the server, and tokens decide",
-    "sql/feed/kept.sql": "numbers of batches, and whether a lease is over",
-    "sql/plain/kept.sql": "when a poll was made; a time to come counts as none",
-    "sql/feed/feed.sql": "when a position moved",
-    "sql/feed/feeds.sql": "how long ago that was",
-    "sql/feed/count.sql": "when a count was folded",
-    "sql/ports/state.sql": "when a feed was created",
+    "sql/feed/batches.sql": "leases expire by the server's clock, but the token decides who may finish a batch",
+    "sql/feed/workers.sql": "leases expire by the server's clock, but the token decides who may finish a batch",
+    "sql/feed/kept.sql": "batch numbers, and whether a lease has expired",
+    "sql/plain/kept.sql": "the time of a poll, ignored if it is in the future",
+    "sql/feed/feed.sql": "the time at which a position moved",
+    "sql/feed/feeds.sql": "the time since a feed caught up",
+    "sql/feed/count.sql": "the time at which a count was folded",
+    "sql/ports/state.sql": "the time at which a feed was created",
     "sql/plain/keys.sql": "the time is part of the key",
-    "sql/plain/ports.sql": "a wait ends by its own sleeps, too; what was found holds until a transaction ends",
+    "sql/plain/ports.sql": "a wait also ends once its sleeps add up to its limit; now() marks the current transaction",
 }
 IN_PYTHON = {
-    "inorder/count/counter.py": "the time is shown",
+    "inorder/count/counter.py": "the time is displayed",
     "inorder/generate/command.py": "the time is part of the key",
-    "inorder/advise/findings.py": "how old statistics are",
-    "inorder/lab/instruments/machine.py": "when a measurement was made",
-    "inorder/lab/tables/insert_tables.py": "to begin with a second",
-    "inorder/lab/targets/target.py": "how far the clock of a server is off",
-    "inorder/lab/experiments/reader/__init__.py": "compared with the times of commits",
-    "inorder/lab/experiments/like/sample.py": "how old rows are",
-    "inorder/lab/check/arena.py": "times of rows that are made",
-    "inorder/lab/server/temporary.py": "how old a folder is that nobody has claimed",
+    "inorder/advise/findings.py": "the age of statistics",
+    "inorder/lab/instruments/machine.py": "the time of a measurement",
+    "inorder/lab/tables/insert_tables.py": "a measurement starts at the beginning of a second",
+    "inorder/lab/targets/target.py": "the difference from the server's clock",
+    "inorder/lab/experiments/reader/__init__.py": "compared with commit times",
+    "inorder/lab/experiments/like/sample.py": "the age of rows",
+    "inorder/lab/check/arena.py": "the times of generated rows",
+    "inorder/lab/server/temporary.py": "the age of an unclaimed folder",
 }
 
 

@@ -1,4 +1,4 @@
-"""Only a few functions connect to the user's server, and each of them sets search_path."""
+"""Only a few functions connect to the user's server, and each sets search_path or only reads it."""
 
 import ast
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ from sources import ROOT
 from world.sql import value
 
 PACKAGE = ROOT / "inorder"
-# Calls that connect, and the functions that may contain such calls, with how each sets search_path. The first three
-# functions connect to the user's servers.
+# Calls that connect, and the functions that may contain such calls, with the reason why its search_path is safe.
+# The first three functions connect to the user's servers.
 CONNECTS = {"connect", "connect_start", "connect_async", "ping"}
 PLACES = {
     ("connection/database.py", "connect_as_user"): "pinned in each transaction",
-    ("connection/database.py", "has_path"): "looks at its own path, and at nothing else",
-    ("arrow/reader.py", "__init__"): "pinned before",
-    ("connection/database.py", "given"): "leads nowhere",
-    ("connection/database.py", "connect"): "of throw-away servers",
-    ("lab/server/cluster.py", "wait_until_ready"): "of throw-away servers",
+    ("connection/database.py", "has_path"): "only reads its own search_path",
+    ("arrow/reader.py", "__init__"): "pinned before the driver connects",
+    ("connection/database.py", "given"): "connects to no server",
+    ("connection/database.py", "connect"): "connects to a throw-away server",
+    ("lab/server/cluster.py", "wait_until_ready"): "connects to a throw-away server",
 }
 # Calls of methods of a Target. These methods connect through the functions in PLACES.
 OWN = {"self.target.connect", "target.connect", "place.target.connect", "self.connect"}

@@ -27,45 +27,45 @@ IN_SQL = re.compile(
 )
 C_COMMENT, SQL_COMMENT = re.compile(r"/\*.*?\*/", re.S), re.compile(r"--.*")
 
-STATE = "the indexes of a table of the state, whose predicates are of the server's operators"
-SERVERS = "a function of the server, for values of its types"
-AS_CALLER = "runs as the caller, and is looked at before it is planned (check_query)"
+STATE = "indexes of a state table, whose predicates use only built-in operators"
+SERVERS = "a built-in function, for values of built-in types"
+AS_CALLER = "runs as the caller, and is checked before planning (check_query)"
 WRITER = "as the writer of the table"
-SCRIPT = "in the script, of what the script has made"
+SCRIPT = "in the script, on objects that the script has created"
 CONSTANTS = "constants in the caller's own statement"
 PLAIN = "as the caller: the SQL edition has no other role"
 ALLOWED = {
     # --- C ---
-    "src/changes/logging.c ExecOpenIndices": f"the indexes of the log, as an INSERT into it would; {WRITER}",
+    "src/changes/logging.c ExecOpenIndices": f"the indexes of the log, as an INSERT would; {WRITER}",
     "src/changes/logging.c ExecSetupPartitionTupleRouting": f"the partitions of the log, as an INSERT would; {WRITER}",
-    "src/changes/partitions.c CreatePartitionDirectory": f"that of the log, and of its owner's partitions; {WRITER}",
-    "src/feed/groups.c ExecConstraints": f"those of the deltas, as an INSERT into them would; {WRITER}",
-    "src/feed/groups.c ExecOpenIndices": f"the indexes of the deltas, as an INSERT into them would; {WRITER}",
-    "src/feed/groups.c FunctionCallInvoke": f"the function of another trigger of the table, as it would; {WRITER}",
+    "src/changes/partitions.c CreatePartitionDirectory": f"partitions of the log that belong to its owner; {WRITER}",
+    "src/feed/groups.c ExecConstraints": f"the constraints of the deltas, as an INSERT would; {WRITER}",
+    "src/feed/groups.c ExecOpenIndices": f"the indexes of the deltas, as an INSERT would; {WRITER}",
+    "src/feed/groups.c FunctionCallInvoke": f"another trigger's function, called as that trigger would; {WRITER}",
     "src/feed/apply.c eval_const_expressions": f"LIMIT and OFFSET: {CONSTANTS}",
-    "src/compat.h ExecInsertIndexTuples": f"that of batches: {STATE}; of deltas: {WRITER}",
+    "src/compat.h ExecInsertIndexTuples": f"for batches: {STATE}; for deltas: {WRITER}",
     "src/ports/batches.c ExecOpenIndices": STATE,
     "src/feed/apply.c SPI_execute_plan": "the caller's own statement, as the caller",
     "src/ports/numbers.c OidFunctionCall2": SERVERS,
-    "src/ports/parts.c stringToNode": "the bounds of a partition, which are constants: nothing is planned or evaluated",
-    "src/ports/parts.c OidOutputFunctionCall": f"{SERVERS}: those that are listed there",
-    "src/ports/key_base.c stringToNode": "reads a tree of the catalog, and evaluates nothing",
+    "src/ports/parts.c stringToNode": "partition bounds, which are constants: nothing is planned or evaluated",
+    "src/ports/parts.c OidOutputFunctionCall": f"{SERVERS} that are listed there",
+    "src/ports/key_base.c stringToNode": "reads a node tree of the catalog, and evaluates nothing",
     "src/ports/query.c SPI_execute": "DDL and folds, as the caller, who owns the table or its deltas",
     "src/ports/query.c SPI_execute_plan_extended": AS_CALLER,
-    "src/ports/plan.c SPI_prepare_cursor": f"{AS_CALLER}, each time that it is planned",
+    "src/ports/plan.c SPI_prepare_cursor": f"{AS_CALLER}, each time",
     "src/ports/query.c SPI_prepare_cursor": AS_CALLER,
-    "src/ports/state.c FunctionCallInvoke": "a function of ours, which this list is about",
-    "src/types/time_support.c build_column_default": "looked at, not evaluated, by the role that plans the query",
-    "src/types/time_support.c eval_const_expressions": "operands, by the role that plans the query, as the planner",
+    "src/ports/state.c FunctionCallInvoke": "a function of inorder, whose own calls are in this list",
+    "src/types/time_support.c build_column_default": "inspected but not evaluated, by the role that plans the query",
+    "src/types/time_support.c eval_const_expressions": "operands, like the planner, for the role that plans the query",
     # --- SQL ---
     "sql/ports/restoring.sql EXECUTE": SCRIPT,
-    "sql/ports/table.sql EXECUTE": "the catalog of Citus, in pg_catalog and a member of that extension",
-    "sql/feed/groups.sql pg_get_expr": "deparses a default, and evaluates nothing; under a pinned path",
-    "sql/ports/table.sql pg_get_expr": "deparses a predicate, and evaluates nothing; under a pinned path",
-    "sql/feed/groups.sql pg_get_triggerdef": "deparses, and evaluates nothing; under a pinned path",
-    "sql/feed/groups.sql pg_get_viewdef": "deparses, and evaluates nothing; under a pinned path",
-    "sql/ports/table.sql pg_get_indexdef": "returns the name of a column, and evaluates nothing; under a pinned path",
-    "sql/ports/table.sql pg_get_triggerdef": "deparses, and evaluates nothing; under a pinned path",
+    "sql/ports/table.sql EXECUTE": "the Citus catalog, which is in pg_catalog and a member of that extension",
+    "sql/feed/groups.sql pg_get_expr": "deparses a default, and evaluates nothing; search_path is pinned",
+    "sql/ports/table.sql pg_get_expr": "deparses a predicate, and evaluates nothing; search_path is pinned",
+    "sql/feed/groups.sql pg_get_triggerdef": "deparses, and evaluates nothing; search_path is pinned",
+    "sql/feed/groups.sql pg_get_viewdef": "deparses, and evaluates nothing; search_path is pinned",
+    "sql/ports/table.sql pg_get_indexdef": "returns a column name, and evaluates nothing; search_path is pinned",
+    "sql/ports/table.sql pg_get_triggerdef": "deparses, and evaluates nothing; search_path is pinned",
     "sql/revoke.sql EXECUTE": SCRIPT,
     "sql/rights.sql EXECUTE": SCRIPT,
     "sql/types/time_bounds.sql EXECUTE": SCRIPT,
@@ -75,11 +75,11 @@ ALLOWED = {
     "sql/plain/feed.sql EXECUTE": PLAIN,
     "sql/plain/guard.sql EXECUTE": f"output functions of the row; {WRITER}",
     "sql/plain/ports.sql EXECUTE": PLAIN,
-    "sql/plain/ports.sql pg_get_partition_constraintdef": f"keys that are columns of types of the server; {PLAIN}",
+    "sql/plain/ports.sql pg_get_partition_constraintdef": f"partition keys that are columns of built-in types; {PLAIN}",
     "sql/plain/reader.sql EXECUTE": PLAIN,
     "sql/plain/rights.sql EXECUTE": "GRANT and REVOKE, as the role that installed inorder",
     "sql/plain/snapshot.sql EXECUTE": PLAIN,
-    "sql/plain/table.sql pg_get_expr": "deparses, and evaluates nothing; under a pinned path",
+    "sql/plain/table.sql pg_get_expr": "deparses, and evaluates nothing; search_path is pinned",
     "sql/plain/rights.sql pg_get_functiondef": "deparses functions of inorder, and evaluates nothing",
 }
 

@@ -192,7 +192,7 @@ def test_a_dump_of_the_rows_is_restored_into_a_guarded_table(place: Place) -> No
 def test_feeds_continue_if_a_guarded_table_is_enabled_again(place: Place) -> None:
     """Feeds and batches continue after a change of the key column or the base.
 
-    The change is safe, because the owner locks the table during it.
+    The change is safe, because the owner locks the table while making it.
     """
     owner = place.make(*PARTS)
     assert numbers(owner) == [1, 2, 3, 4]

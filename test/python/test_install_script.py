@@ -13,9 +13,9 @@ from script_rules import RULES, Finding, Found
 from sources import ROOT, SQL_FILES, sql_source
 
 # Allowed findings: the rule or pgspot code, the object, and the reason.
-ONCE = "A DO block runs once, while the script does, when the schema cannot be renamed."
-OF_A_TABLE = "A trigger has no other owner than its table, whose owner runs the statement."
-COMPARED = "Replaces only what exists, and was found to be of inorder and of the owner of the table."
+ONCE = "A DO block runs once, during the script, and the schema cannot be renamed meanwhile."
+OF_A_TABLE = "A trigger belongs to the owner of its table, who runs the statement."
+COMPARED = "Only replaces an existing object that was found to belong to inorder and to the table's owner."
 ALLOWED: dict[tuple[str, str], str] = {
     ("no_schema_in_text", "DO function _extschema_.uuid_v1_skipsupport(internal)"): ONCE,
     ("no_schema_in_text", "DO function _extschema_.uuid_smaller(uuid, uuid)"): ONCE,

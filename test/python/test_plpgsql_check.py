@@ -10,25 +10,25 @@ from conftest import copy_of
 from world.sql import value
 
 # Allowed findings: the function, a part of the finding, and the reason.
-BESIDE = "Callers read a row that is a result beside others by its name."
-TO_TWINS = "Who calls is passed to each twin."
+BY_NAME = "The row is one of several results, and callers read it by name."
+CALLER = "Every internal function that implements a public function gets the caller as an argument."
 ALLOWED: dict[tuple[str, str], str] = {
     ("inorder_internal.leave_out_others()", 'record "new" has no field "owner_name"'): "for the trigger on feeds only",
     ("inorder_internal.leave_out_others()", 'record "new" has no field "owner"'): "for the trigger on names only",
     ("inorder_internal.leave_out_others()", 'record "new" has no field "system"'): "for the trigger on feeds only",
     ("inorder_internal.leave_out_others()", 'record "new" has no field "relation"'): "for the triggers on tables only",
     ("inorder_internal.leave_out_others()", 'record "new" has no field "feed"'): "for the trigger on batches only",
-    ("inorder_internal.rewrite_state(oid,boolean)", 'unused parameter "caller"'): TO_TWINS,
+    ("inorder_internal.rewrite_state(oid,boolean)", 'unused parameter "caller"'): CALLER,
     (
         "inorder_internal.unread_rows(inorder_internal.feed_table,int8multirange,boolean)",
         'unused parameter "asked"',
     ): "for the SQL edition",
-    ("inorder_internal.feed_prepare(oid,regclass,name)", 'unused parameter "caller"'): TO_TWINS,
-    ("inorder_internal.exact_count_proof(oid,regclass,regclass,name[])", 'unused parameter "caller"'): TO_TWINS,
-    ("inorder_internal.reader_batch_between(oid,feed_position,feed_position)", 'unused parameter "caller"'): TO_TWINS,
-    ("inorder_internal.describe_restored(regclass,bigint)", 'composite OUT variable "t"'): BESIDE,
-    ("inorder_internal.next_changes(oid,text,oid,integer,oid)", 'composite OUT variable "t"'): BESIDE,
-    ("inorder_internal.unfinished_changes(oid,text,bigint,oid,oid,text)", 'composite OUT variable "t"'): BESIDE,
+    ("inorder_internal.feed_prepare(oid,regclass,name)", 'unused parameter "caller"'): CALLER,
+    ("inorder_internal.exact_count_proof(oid,regclass,regclass,name[])", 'unused parameter "caller"'): CALLER,
+    ("inorder_internal.reader_batch_between(oid,feed_position,feed_position)", 'unused parameter "caller"'): CALLER,
+    ("inorder_internal.describe_restored(regclass,bigint)", 'composite OUT variable "t"'): BY_NAME,
+    ("inorder_internal.next_changes(oid,text,oid,integer,oid)", 'composite OUT variable "t"'): BY_NAME,
+    ("inorder_internal.unfinished_changes(oid,text,bigint,oid,oid,text)", 'composite OUT variable "t"'): BY_NAME,
 }
 
 DATABASE = "checked"

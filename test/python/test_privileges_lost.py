@@ -190,14 +190,15 @@ def test_a_role_that_lost_a_table_after_its_snapshot_is_refused(
 
 # Functions that do not wait for a lock on a table, a feed or a count, with the reason.
 WITHOUT_A_WAIT = {
-    "feed_prepare": "of the catalog, for any role", "feed_holders": "of the catalog and the locks, for any role",
-    "changes_prepare": "of the catalog, for the owner",
-    "exact_count_proof": "of the catalog, for readers of a view", "exact_count_writes": "of the catalog, for writers",
-    "exact_count_fold_soon": "takes a lock at once or not at all",
-    "feed_is_table": "of its arguments", "feed_guard": "a trigger",
-    "feed_admit": "GRANT asks again", "feed_dismiss": "REVOKE asks again",
+    "feed_prepare": "reads the catalog, for any role", "feed_holders": "reads the catalog and the locks, for any role",
+    "changes_prepare": "reads the catalog, for the owner",
+    "exact_count_proof": "reads the catalog, for readers of a view",
+    "exact_count_writes": "reads the catalog, for writers",
+    "exact_count_fold_soon": "takes a lock immediately or not at all",
+    "feed_is_table": "uses only its arguments", "feed_guard": "a trigger",
+    "feed_admit": "GRANT checks the privileges again", "feed_dismiss": "REVOKE checks the privileges again",
     "changes_trigger": "a trigger", "exact_count_trigger": "a trigger",
-    "reader_advance": "of its arguments", "reader_batch_between": "of its arguments",
+    "reader_advance": "uses only its arguments", "reader_batch_between": "uses only its arguments",
 }  # fmt: skip
 
 

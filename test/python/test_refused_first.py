@@ -129,7 +129,7 @@ QUIET = {
 
 # Errors that cannot be raised in advance, because they depend on later statements or on arguments.
 LATER = {
-    "{name} is made or changed by hand": (
+    "{name} was created or changed manually": (
         'trigger "…" has no base among its arguments', 'trigger "…" names no column', 'trigger "…" is not FOR EACH ROW',
         "feed_guard() must be called as a trigger",
         'column "…" is of type …, not uuid or bigint',
@@ -144,7 +144,7 @@ LATER = {
         "table … was restored from a dump, and is not readable yet", "this position on … is ahead of the server",
         "this … belongs to another table, not to …",
     ),
-    "another table, key or column since": (
+    "the table, key or column has changed since": (
         "… is not the table that this query was made for",
         "the key of … has changed since transaction … was read in part",
         "table … was enabled again, or rebased, since this call began",
@@ -156,13 +156,13 @@ LATER = {
         "the guard of table … was disabled or replaced since the last read",
         "table … may have new rows of transactions that are in the batch", "this position on … remembers no partitions",
     ),
-    "feed_enable() is what is missing": ("table … is not enabled for feeds and exact counts",),
+    "feed_enable() was not called": ("table … is not enabled for feeds and exact counts",),
     "Citus": (
         "unknown version of Citus: … has an unexpected structure",
         "table … is distributed by Citus: its shards can be read, not the table",
         "the SQL edition of inorder cannot determine whether Citus has distributed …",
     ),
-    "the same check of feed_enable(), tried in feed_prepare.sql": (
+    "feed_enable() makes the same check, tested in feed_prepare.sql": (
         "feeds and exact counts cannot read …: it is not a table", "feeds and exact counts cannot read …: it …",
         "feeds and exact counts cannot read …: it is not a heap table, or has a partition that is not a heap table",
         "feeds and exact counts cannot read …: it has foreign partitions, whose rows have transaction "

@@ -28,13 +28,13 @@ from sql_edition import (
 # Functions that execute SQL other than a query on a user's table, with a description of that SQL.
 OTHER_TEXTS = {
     "force_commit": "a cursor over a setting, and CLOSE",
-    "make_durable": "a function of the server that older ones do not have",
+    "make_durable": "a built-in function that older servers lack",
     "set_rights": "GRANT and REVOKE",
-    "run_statements": "changes of the caller's own table",
-    "lock_by_name": "LOCK TABLE, which executes nothing of a view",
-    "check_statement": "the statement of the caller, which is for the settings of the caller",
-    "apply_rows": "the statement of the caller, in which rows_of_batch reads the table",
-    "feed_guard": "values of the row that is written, by the output functions of their types",
+    "run_statements": "changes to the caller's own table",
+    "lock_by_name": "LOCK TABLE, which executes no part of a view",
+    "check_statement": "the caller's statement, under the caller's settings",
+    "apply_rows": "the caller's statement, in which rows_of_batch reads the table",
+    "feed_guard": "output functions of the types of the written row",
 }
 FUNCTION = re.compile(r"CREATE FUNCTION \w+\.(\w+)\(((?:(?!CREATE FUNCTION).)*?)\sAS \$\$(.*?)\$\$;", re.S)
 EXECUTES = re.compile(r"^(?!\s*--).*\bEXECUTE (?!FUNCTION)", re.M)
