@@ -1,4 +1,4 @@
--- uuid_after_random_nextval: layout, order, and refused arguments.
+-- uuid_after_random_nextval(): the layout and order of its keys, and the arguments that it refuses.
 CREATE FUNCTION free_bits(id uuid) RETURNS bit varying IMMUTABLE
 RETURN (SELECT substring(b, 1, 48) || substring(b, 53, 12) || substring(b, 67, 62) FROM (SELECT ('x' || encode(uuid_send(id), 'hex'))::bit(128) AS b) AS whole);
 CREATE FUNCTION moment_of(id uuid, ones int) RETURNS timestamptz IMMUTABLE
@@ -19,10 +19,10 @@ END $$;
 SELECT count(*), count(DISTINCT id), count(*) FILTER (WHERE id::text ~ '^.{14}8.{4}[89ab]') AS version_8,
     count(*) FILTER (WHERE substring(free_bits(id), 1, ones)::text = repeat('1', ones)) AS leading_ones FROM after_made;
 SELECT count(*) AS not_ascending FROM (SELECT id <= lag(id) OVER (PARTITION BY ones ORDER BY n) AS wrong FROM after_made) AS pairs WHERE wrong;
--- The bits after the time are random: each bit is set in half of the keys of new ticks.
+-- The bits after the time are random: in the first keys of new ticks, each bit is set half of the time.
 SELECT min(share) > 0.3 AND max(share) < 0.7 AS random FROM (SELECT avg(get_bit(substring(free_bits(id), 103, 20), b)) AS share
     FROM after_made, generate_series(0, 19) AS b WHERE ones = 48 GROUP BY b) AS s;
--- With the default argument, a key is after all random keys except one in 2^32.
+-- With the default argument, a key sorts after all random keys except one in 2^32.
 SELECT uuid_after_random_nextval()::text LIKE 'ffffffff-%' AS by_default;
 SELECT uuid_after_random_nextval() > overlay(overlay(max(md5(n::text)) PLACING '4' FROM 13) PLACING 'b' FROM 17)::uuid AS after FROM generate_series(1, 10000) AS n;
 -- The argument may change from call to call.

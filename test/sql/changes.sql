@@ -11,7 +11,7 @@ SELECT tgrelid::regclass AS of, string_agg(concat(tgname, ' ', tgenabled), ', ' 
 SELECT tgname, tgfoid::regproc AS calls FROM pg_trigger WHERE tgrelid = 'people_changes'::regclass AND tgname ~ 'changes|marker' ORDER BY tgname;
 SELECT prosecdef, proconfig, proowner::regrole = current_user::regrole AS is_mine, prosrc AS body FROM pg_proc WHERE proname = 'people_changes';
 
--- Each statement logs the keys of its rows before and after the statement.
+-- Each statement logs the keys that its rows had before and after the statement.
 INSERT INTO people VALUES (2, 's'), (3, 's');
 UPDATE people SET note = 'x' WHERE id > 1;
 UPDATE people SET area = 'n' WHERE id = 2;
@@ -27,7 +27,7 @@ COPY people FROM stdin;
 TRUNCATE others;
 SELECT (SELECT array_agg((a, i) ORDER BY a, i) FROM unnest(area, id) AS u(a, i)) AS keys, op FROM people_changes ORDER BY change;
 
--- A second changes_enable() repairs the log: it does nothing unless something is missing.
+-- Calling changes_enable() again repairs the log, and does nothing if nothing is missing.
 CREATE FUNCTION markers() RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM people_changes WHERE op = 'R' $$;
 SELECT changes_enable('people'), markers();
 ALTER TABLE north DISABLE TRIGGER zz_inorder_changes_insert;
@@ -43,7 +43,7 @@ SELECT changes_enable('people') IS NOT NULL AS repaired;
 UPDATE people SET number = 8 WHERE number = 7;
 SELECT markers(), sum(cardinality(area)) AS keys_of_east FROM people_changes WHERE 'e' = ANY (area);
 SELECT changes_resync('people') IS NOT NULL AS marked;
--- Commands that leave rows as they are add no marker.
+-- Commands that change no rows add no marker.
 CREATE INDEX ON people (note);
 ANALYZE people;
 VACUUM FULL north;
@@ -55,7 +55,7 @@ DELETE FROM people WHERE number = 8;
 SELECT changes_enable('people') IS NOT NULL AS repaired;
 SELECT markers();
 
--- A copy by batches: first a marker and all rows, then the changes.
+-- A copy is built from batches: first a marker and all rows, then the changes.
 CREATE TABLE things (id int PRIMARY KEY, gone int, note text, price numeric(6, 2) DEFAULT 1);
 ALTER TABLE things DROP COLUMN gone;
 INSERT INTO things VALUES (1, 'one'), (2, 'two'), (3, 'three');
@@ -70,7 +70,7 @@ UPDATE things SET id = 30 WHERE id = 3;
 DELETE FROM things WHERE id = 5;
 SELECT (feed_take_batch('copy', 'w')).number;
 SELECT op, changed FROM changes_batch_rows('copy', 2, null::things) ORDER BY op = 'resync' DESC, op, changed;
--- A batch that is read again returns the rows as they are now.
+-- Reading a batch again returns the current rows.
 DELETE FROM things WHERE id = 4;
 SELECT op, changed FROM changes_batch_rows('copy', 2, null::things) WHERE (changed).id IN (4, 5) ORDER BY op = 'resync' DESC, op, changed;
 SELECT feed_finish_batch('copy', 2, token) FROM feed_take_batch('copy', 'w');
@@ -95,7 +95,7 @@ SELECT op, changed FROM changes_read('copy', null::things, 1) ORDER BY op = 'res
 SELECT op, changed FROM changes_read('copy', null::things) ORDER BY op = 'resync' DESC, op, changed;
 SELECT error_of('SELECT op FROM changes_read(''copy'', null::things) LIMIT 1');
 
--- A reader keeps the position itself, and runs the query for changes.
+-- A reader can also keep the position itself, and execute the query for the changes.
 SELECT reader_start('things_changes') AS position \gset
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT reader_next_batch('things_changes', :'position') AS batch \gset
@@ -114,7 +114,7 @@ SELECT error_of(format('SELECT reader_changes_query(''things'', %L, %L)', p, b))
 COMMIT;
 SELECT error_of(format('SELECT reader_changes_query(''things'', %L, %L)', :'position', :'batch'));
 
--- Tables whose changes cannot be logged.
+-- The changes of these tables cannot be logged.
 CREATE TABLE no_key (id int);
 CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY);
 CREATE TEMP TABLE temporary (id int PRIMARY KEY);
@@ -135,15 +135,15 @@ BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT error_of('SELECT changes_resync(''people'')');
 COMMIT;
 
--- Equal keys with different text are both logged. A key may have columns of any name.
+-- Equal keys that differ as text are both logged. The key columns may have any names.
 CREATE TABLE odd ("change" text, op numeric, "TG_OP" interval, new_rows char(3), PRIMARY KEY ("change", op, "TG_OP", new_rows));
 SELECT changes_enable('odd');
 INSERT INTO odd VALUES ('Bob', 1.0, '1 month', 'a');
 UPDATE odd SET op = 1.00, "TG_OP" = '30 days';
 SELECT (SELECT array_agg(u ORDER BY u) FROM unnest("change", op, "TG_OP", new_rows) AS u) AS keys, op_ FROM odd_changes ORDER BY change_;
 
--- changes_enable() can be called only by the owner of the table itself. Writers need no privileges on the log, and
--- cannot change what its trigger function does.
+-- Only the owner of the table itself may call changes_enable(). Writers need no privileges on the log, and cannot
+-- change the behavior of its trigger function.
 CREATE ROLE changes_owner;
 CREATE ROLE changes_writer;
 CREATE SCHEMA mine AUTHORIZATION changes_owner;

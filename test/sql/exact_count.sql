@@ -1,5 +1,5 @@
--- exact_count equals count(*) in the same snapshot, wherever it is called. Statistics are off: otherwise feed_enable()
--- would warn of deleted and updated rows, but only in some runs.
+-- exact_count() equals count(*) in the same snapshot, wherever it is called. track_counts is off, because feed_enable()
+-- would otherwise warn about deleted and updated rows in some runs.
 SET track_counts = off;
 \set SHOW_CONTEXT never
 CREATE FUNCTION same(name text DEFAULT 'counted') RETURNS text LANGUAGE plpgsql STABLE AS $$
@@ -26,8 +26,8 @@ SELECT exact_count_fold('counted') AS nothing_new;
 SELECT same();
 SELECT rows FROM inorder_internal.count_part WHERE relation = 'counted'::regclass;
 
--- A transaction counts its own uncommitted rows, with savepoints that are kept or rolled back, and with folds in
--- between.
+-- A transaction counts its own uncommitted rows, even with savepoints that are released or rolled back, and with folds
+-- in between.
 BEGIN;
 INSERT INTO counted (n) VALUES (101);
 SELECT same();
@@ -52,7 +52,7 @@ INSERT INTO counted (n) VALUES (106);
 SELECT same();
 ROLLBACK;
 SELECT same();
--- Counts in every isolation level, and a fold in the counting transaction.
+-- Count at every isolation level, and fold in the counting transaction.
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT same();
 INSERT INTO counted (n) VALUES (107);
@@ -83,23 +83,23 @@ SELECT same();
 SELECT exact_count_fold('counted') AS folded;
 SELECT (SELECT count(*) FROM unnest(counted)) AS ranges FROM inorder_internal.count_part;
 SELECT same();
--- A count in the statement that inserts rows, and in a query over the rows.
+-- Count in the statement that inserts rows, and in a query on the rows.
 WITH added AS (INSERT INTO counted (n) VALUES (111) RETURNING 1) SELECT exact_count('counted') = (SELECT count(*) FROM counted) AS same FROM added;
 SELECT DISTINCT exact_count('counted') - count(*) OVER () AS difference FROM counted;
--- Counts with parallel workers, and without index scans.
+-- Count with parallel workers, and without index scans.
 SET max_parallel_workers_per_gather = 2;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET enable_indexscan = off;
 SELECT same(), exact_count_fold('counted') AS folded;
--- The first count after a change of the table is in a query with parallel workers.
+-- The first count after a change of the table is part of a parallel query.
 ALTER TABLE counted SET (fillfactor = 99);
 SELECT exact_count('counted') = (SELECT count(*) FROM counted) AS same;
 RESET ALL;
 SET track_counts = off;
 
--- After a rewrite of the table, each call counts all rows, until the next fold.
+-- After a table rewrite, each call counts all rows until the next fold.
 VACUUM FULL counted;
 INSERT INTO counted (n) VALUES (112);
 SELECT same();
@@ -112,8 +112,8 @@ SELECT error_of($$SELECT exact_count('counted')$$);
 SELECT feed_disable('counted');
 TRUNCATE counted;
 INSERT INTO counted (n) SELECT generate_series(1, 10);
--- A count of a table that has rows is exact from the start, also in a transaction that has inserted rows into the
--- table.
+-- The count of a table with existing rows is exact from the start, even in a transaction that has inserted rows into
+-- the table.
 BEGIN;
 INSERT INTO counted (n) VALUES (11);
 SELECT exact_count_start('counted') AS of_others;
@@ -134,7 +134,7 @@ SELECT feed_enable('next');
 SELECT count(*) AS left_over FROM inorder_internal.count_part;
 DROP TABLE next;
 
--- Tables with other forms of the transaction number, and with other indexes.
+-- Count tables with the other forms of the transaction number, and with other indexes.
 CREATE PROCEDURE exercise(definition text, index text) LANGUAGE plpgsql AS $$
 DECLARE
     answers text[];
@@ -167,7 +167,7 @@ CALL exercise('id uuid DEFAULT uuid_xact_nextval()', 'CREATE INDEX ON counted (i
 CALL exercise('xact bigint DEFAULT xact_id(1000000)', 'CREATE INDEX ON counted (xact)');
 DROP PROCEDURE exercise;
 
--- Partitions are attached, detached and emptied.
+-- Attach, detach and empty partitions.
 CREATE TABLE counted (id uuid DEFAULT uuid_xact_nextval(), n int, PRIMARY KEY (id, n)) PARTITION BY LIST (n);
 SELECT exact_count_start('counted');
 SELECT same();
@@ -193,8 +193,8 @@ SELECT same();
 SELECT exact_count_fold('counted') > 0 AS c1_again;
 SELECT same();
 ALTER TABLE counted DETACH PARTITION c1;
--- Between two folds, rows of a detached partition are deleted, and the partition is attached again: with the same
--- number of rows, and with another number of rows.
+-- Between two folds, rows of a detached partition are deleted, and the partition is attached again with the same number
+-- of rows or a different number.
 DELETE FROM c1 WHERE ctid IN (SELECT ctid FROM c1 LIMIT 3);
 ALTER TABLE counted ATTACH PARTITION c1 FOR VALUES IN (1);
 SELECT same();
@@ -214,7 +214,7 @@ SELECT same();
 ALTER TABLE c4 ENABLE TRIGGER ALL;
 SELECT feed_enable('counted');
 SELECT same();
--- A subtree is detached and attached as a whole.
+-- Detach and attach a subtree as a whole.
 ALTER TABLE counted DETACH PARTITION c2;
 DELETE FROM c2 WHERE ctid IN (SELECT ctid FROM c2_all LIMIT 2);
 ALTER TABLE counted ATTACH PARTITION c2 FOR VALUES IN (2);
@@ -227,8 +227,8 @@ SELECT error_of($$SELECT exact_count_start('c1')$$);
 SELECT exact_count_stop('counted');
 DROP TABLE counted;
 DROP FUNCTION same;
--- For a reader without privileges on partitions, the function selects partitions by their bounds, in which the names of
--- columns are not qualified.
+-- For a reader without privileges on partitions, the function selects partitions by their bounds. The column names in
+-- these bounds are not qualified.
 CREATE ROLE inorder_counter;
 CREATE TABLE counted (id uuid DEFAULT uuid_xact_nextval(), feed_is_table int, PRIMARY KEY (id, feed_is_table)) PARTITION BY LIST (feed_is_table);
 CREATE TABLE c1 PARTITION OF counted FOR VALUES IN (1);

@@ -1,11 +1,11 @@
--- Statistics are off: otherwise feed_enable() would warn of deleted and updated rows, but only in some runs.
+-- track_counts is off, because feed_enable() would otherwise warn about deleted and updated rows in some runs.
 SET track_counts = off;
 \set SHOW_CONTEXT never
--- Feeds deliver every committed row exactly once, from each form of table.
+-- Feeds deliver every committed row exactly once, whatever the form of the table.
 CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- the first batch is 1
 
--- Transactions of 7, 14 and 30 rows are read in pieces of 14 rows by every function. All functions deliver the same rows
--- in the same pieces, and each piece can be read again at the end.
+-- Every function reads transactions of 7, 14 and 30 rows in batches of 14 rows. All functions deliver the same rows in
+-- the same batches, and each batch can be read again at the end.
 CREATE TABLE got (piece int, place bigint, number bigint, n int);
 CREATE TABLE pieces (piece int, batch feed_batch, rows int[]);
 CREATE TABLE applied (n int);
@@ -80,15 +80,15 @@ CALL exercise('generated, key, partial', 'id int GENERATED ALWAYS AS IDENTITY PR
 CALL exercise('number in the key', 'xact bigint DEFAULT xact_id(), id int GENERATED ALWAYS AS IDENTITY, PRIMARY KEY (xact, id)', NULL, 'xact');
 CALL exercise('key that includes', 'id int GENERATED ALWAYS AS IDENTITY, payload text, xact bigint DEFAULT xact_id(), PRIMARY KEY (id) INCLUDE (payload)', 'CREATE INDEX ON events (xact)', 'xact');
 CALL exercise('base', 'id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(base => 1000000)', NULL, 'uuid_xact_id(id)');
--- The rows of a transaction come in one batch if no key distinguishes them, or if the key is not ordered by the
--- server's own operators.
+-- The rows of a transaction come in one batch if they have no unique key, or if the key is not ordered by built-in
+-- operators.
 CALL exercise('no key, btree', 'xact bigint DEFAULT xact_id()', 'CREATE INDEX ON events (xact)', 'xact');
 CALL exercise('no key, partial', 'xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED', 'CREATE INDEX ON events (xact) WHERE xact > 0', 'xact');
 CALL exercise('key that is an array', 'id text[] PRIMARY KEY DEFAULT ARRAY[gen_random_uuid()::text], xact bigint DEFAULT xact_id()', 'CREATE INDEX ON events (xact)', 'xact');
 DROP TABLE got, pieces, applied;
 
--- One transaction is read row by row, by a key of awkward types and values, while the formats of the session change.
--- The rows have every fifth combination of the values.
+-- Read one transaction row by row, with a key of awkward types and values, while the output formats of the session
+-- change. The rows have every fifth combination of the values.
 CREATE TABLE awkward (
     a text COLLATE "C", at timestamptz, b bytea, n numeric, f float8, d date, i interval, c char(4), o boolean, l text[], j jsonb,
     xact bigint DEFAULT xact_id(), PRIMARY KEY (a, at, b, n, f, d, i, c, o, l, j));
@@ -128,8 +128,8 @@ SELECT feed_drop('awkward');
 DROP TABLE awkward, got;
 DROP PROCEDURE read_awkward;
 
--- A position contains no value of a user's type: the rows of a transaction come in one batch, and the reader calls no
--- cast of the type.
+-- A position contains no value of a user-defined type. The rows of a transaction come in one batch, and the reader
+-- calls no cast of the type.
 CREATE TYPE size AS ENUM ('small', 'medium', 'large');
 CREATE TABLE cast_away (id size PRIMARY KEY, xact bigint DEFAULT xact_id());
 CREATE INDEX ON cast_away (xact);
@@ -156,7 +156,7 @@ SELECT feed_drop('pairs');
 DROP TABLE pairs;
 DROP TYPE pair;
 
--- Positions move with the transaction. Several feeds are independent of each other.
+-- Positions move with the transaction. Feeds are independent of each other.
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 INSERT INTO events (n) VALUES (1), (2);
 SELECT feed_create('all', 'events'), feed_create('new', 'events', 'now'), feed_create('late', 'events', start => 'beginning', key_column => 'id');
@@ -166,7 +166,7 @@ SELECT n FROM feed_read('all', null::events, 2);
 ROLLBACK;
 SELECT n FROM feed_read('all', null::events, 2);
 SELECT n FROM feed_read('new', null::events);
--- The rollback of a subtransaction also rolls the position back.
+-- Rolling back a subtransaction also rolls back the position.
 DO $$
 BEGIN
     PERFORM feed_read('all', null::events);
@@ -175,7 +175,7 @@ EXCEPTION WHEN raise_exception THEN
 END $$;
 SELECT n FROM feed_read('all', null::events);
 SELECT n FROM feed_read('all', null::events);
--- Rows of the reading transaction are delivered after it has ended, although savepoints with higher ids have ended
+-- Rows of the reading transaction are delivered after it has ended, even if savepoints with higher ids have ended
 -- before.
 BEGIN;
 INSERT INTO events (n) VALUES (4);
@@ -186,15 +186,15 @@ SELECT n FROM feed_read('all', null::events);
 INSERT INTO events (n) VALUES (5);
 COMMIT;
 SELECT n FROM feed_read('all', null::events);
--- A feed is created in a transaction that writes rows.
+-- Create a feed in a transaction that writes rows.
 BEGIN;
 INSERT INTO events (n) VALUES (6);
 SELECT feed_create('own', 'events', 'now');
 COMMIT;
 SELECT n FROM feed_read('own', null::events);
 
--- feed_apply() runs the statement with the caller's privileges and search_path. Without new rows it returns null and
--- runs nothing.
+-- feed_apply() executes the statement with the caller's privileges and search_path. Without new rows, it returns null
+-- and executes nothing.
 CREATE TABLE sums (n bigint);
 SELECT feed_apply('all', 'INSERT INTO sums SELECT sum(n) FROM batch');
 SELECT feed_apply('all', 'INSERT INTO sums SELECT 1 / 0 FROM batch') IS NULL AS nothing_new;
@@ -205,7 +205,7 @@ SELECT feed_apply('all', 'INSERT INTO sums SELECT a.n + b.n FROM batch AS a, bat
 SELECT * FROM sums;
 DROP TABLE sums;
 
--- Reading in two steps: a batch remains until it is finished.
+-- Read in two steps: a batch is returned again until it is finished.
 SELECT feed_seek('late', 'now');
 SELECT (feed_take_batch('late', 'w')).number AS nothing_new;
 INSERT INTO events (n) SELECT generate_series(10, 14);
@@ -225,7 +225,7 @@ SELECT error_of($$SELECT feed_batch_rows('late', 1, null::events)$$);
 SELECT error_of($$SELECT feed_finish_batch('late', 0, token) FROM feed_take_batch('late', 'w')$$);
 SELECT (feed_take_batch('late', 'w')).number;
 SELECT n FROM feed_batch_rows('late', 2, null::events);
--- A batch that is taken from its worker is handed out again under the next number.
+-- A batch that is taken away from its worker is handed out again with the next number.
 SELECT feed_seek('late', 'here');
 SELECT error_of($$SELECT feed_finish_batch('late', 2, token) FROM feed_take_batch('late', 'w')$$);
 SELECT (feed_take_batch('late', 'w', 2)).number;
@@ -235,7 +235,7 @@ SELECT n FROM feed_batch_rows('late', 3, null::events);
 SELECT feed_finish_batch('late', 3, token) FROM feed_take_batch('late', 'w');
 SELECT n FROM feed_read('late', null::events);
 
--- feed_seek(). A read does not finish batches that feed_seek() has discarded.
+-- feed_seek() discards batches. A read does not finish discarded batches.
 SELECT feed_seek('late', 'beginning');
 SELECT (feed_take_batch('late', 'w', 1)).number;
 SELECT feed_seek('late', 'beginning');
@@ -256,8 +256,7 @@ SELECT regexp_replace(error_of($$SELECT feed_seek('late', '{(,)}'::int8multirang
 SELECT error_of($$SELECT feed_seek('late', (SELECT range_agg(int8range(-2 * i, -2 * i + 1)) FROM generate_series(1, 10000) AS i))$$);
 SELECT error_of(format('SELECT feed_seek(''late'', NULL::%s)', t)) FROM unnest('{text,int8multirange}'::text[]) AS t;
 
--- Positions kept by the reader: an empty batch does not move a position, even inside a transaction and in an old
--- snapshot.
+-- The reader keeps the position: an empty batch does not move it, even inside a transaction and in an old snapshot.
 CREATE TABLE kept (p feed_position);
 INSERT INTO kept SELECT reader_start('events');
 UPDATE kept SET p = reader_advance(p, reader_next_batch('events', p, 1));
@@ -305,7 +304,7 @@ SELECT error_of($$SELECT reader_advance(ROW(1, '{[0,8)}', 8, '{k}', NULL, NULL, 
 SELECT error_of($$SELECT reader_advance(ROW(1, '{[0,8)}', NULL, NULL, NULL, NULL, NULL)::feed_position, ROW(1, '{[8,9)}', 8, '{k}', NULL, NULL, NULL, NULL, NULL)::feed_batch)$$);
 SELECT error_of($$SELECT reader_advance(ROW(1, '{[0,8)}', 8, '{k}', NULL, NULL, NULL)::feed_position, ROW(1, '{[8,9)}', 8, '{l}', NULL, NULL, NULL, NULL, NULL)::feed_batch)$$);
 
--- Errors.
+-- Calls that raise errors.
 SELECT error_of($$SELECT feed_read('none', null::events)$$);
 SELECT error_of($$SELECT feed_read(NULL, null::events)$$);
 SELECT error_of($$SELECT (feed_take_batch('none', 'w')).number$$);
@@ -329,7 +328,7 @@ SELECT error_of($$SELECT feed_create('x', 'events', key_column => 'n')$$);
 SELECT error_of($$SELECT feed_enable(NULL)$$);
 SELECT error_of($$SELECT feed_disable('events')$$);
 
--- Tables that cannot be read.
+-- These tables cannot be read.
 CREATE TABLE bad (id int PRIMARY KEY);
 SELECT error_of($$SELECT feed_create('bad', 'bad')$$);
 ALTER TABLE bad ADD xact bigint DEFAULT xact_id(), ADD other uuid DEFAULT uuid_xact_nextval();
@@ -338,7 +337,7 @@ SELECT error_of($$SELECT feed_create('bad', 'bad', key_column => 'xact')$$);
 CREATE INDEX ON bad (xact) WHERE id > 0;
 CREATE INDEX ON bad (id, xact);
 SELECT error_of($$SELECT feed_create('bad', 'bad', key_column => 'xact')$$);
--- No batch contains rows without a number.
+-- Rows without a number are in no batch.
 CREATE INDEX ON bad (xact) WHERE xact > 0;
 INSERT INTO bad VALUES (1, NULL);
 SELECT error_of($$SELECT feed_create('bad', 'bad', key_column => 'xact')$$);
@@ -367,7 +366,7 @@ CREATE TABLE child () INHERITS (bad);
 SELECT error_of($$SELECT feed_create('bad', 'bad')$$);
 DROP TABLE bad CASCADE;
 
--- Columns are added and dropped.
+-- Add and drop columns.
 SELECT feed_seek('new', 'now');
 ALTER TABLE events ADD a text DEFAULT 'a', ADD b int;
 ALTER TABLE events DROP COLUMN b, ADD c int;
@@ -379,7 +378,7 @@ SELECT n, c FROM feed_read('new', null::events);
 INSERT INTO events (n, c) VALUES (22, 3);
 ALTER TABLE events ADD d int DEFAULT 4;
 SELECT n, c, d FROM feed_read('new', null::events);
--- The table is renamed, and moves to another schema.
+-- Rename the table, and move it to another schema.
 CREATE SCHEMA elsewhere;
 ALTER TABLE events RENAME TO moved;
 ALTER TABLE moved SET SCHEMA elsewhere;
@@ -388,8 +387,7 @@ SELECT n FROM feed_read('new', null::elsewhere.moved);
 ALTER TABLE elsewhere.moved SET SCHEMA public;
 ALTER TABLE moved RENAME TO events;
 DROP SCHEMA elsewhere;
--- The column by which the table is read is renamed: the error says what to do, and the view still shows the other
--- feeds.
+-- Rename the column by which the table is read. The error says what to do, and the view still shows the other feeds.
 ALTER TABLE events RENAME id TO ident;
 INSERT INTO events (n) VALUES (24);
 SELECT error_of($$SELECT feed_read('new', null::events)$$);
@@ -398,7 +396,7 @@ SELECT name, backlog_rows FROM feeds WHERE name = 'new';
 SELECT feed_enable('events');
 SELECT key_column FROM inorder_internal.feed_table WHERE relation = 'events'::regclass;
 SELECT n FROM feed_read('new', null::events);
--- Reads are correct, but may be slower, with a second index, with another index, and without an index.
+-- With two suitable indexes, a different index, or no index, reads are still correct, but may be slower.
 CREATE INDEX ON events (ident);
 ALTER TABLE events DROP CONSTRAINT events_pkey;
 INSERT INTO events (n) VALUES (25), (26);
@@ -406,7 +404,7 @@ SELECT n FROM feed_read('new', null::events, 1);
 SELECT feed_enable('events');
 SELECT is_partial FROM inorder_internal.feed_table WHERE relation = 'events'::regclass;
 SELECT n FROM feed_read('new', null::events, 1);
--- The table is dropped: its feeds are deleted when the next feed is created.
+-- The feeds of a dropped table are deleted when the next feed is created.
 SELECT oid AS gone FROM pg_class WHERE oid = 'events'::regclass \gset
 DROP TABLE events;
 SELECT error_of($$SELECT feed_read('new', null::pg_class)$$), error_of($$SELECT feed_finish_batch('new', 1, token) FROM feed_take_batch('new', 'w')$$);
@@ -425,7 +423,7 @@ SELECT feed_disable('events');
 DELETE FROM events;
 DROP TABLE events;
 
--- Names with quotes, dots, capitals and percent signs, and names of the greatest length.
+-- Names with quotes, dots, capitals and percent signs, and names of maximum length.
 CREATE SCHEMA "S.x ""1""";
 CREATE TABLE "S.x ""1"""."T'q.%s" ("i""d %" uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), "N'" int);
 CREATE TABLE "S.x ""1"""."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-.12345%I" ("K'.%1$s" text, "b" int, "e" int, "numbers" int, "X %L" bigint DEFAULT xact_id(), PRIMARY KEY ("K'.%1$s", "numbers"));

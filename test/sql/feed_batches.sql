@@ -1,4 +1,5 @@
--- Batches of workers: several batches of one feed at once, each with a token. Batches are returned, dead, or discarded.
+-- Workers take several batches of one feed at the same time, each with a token. Batches may be returned, dead, or
+-- discarded.
 CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- the first batch is 1
 \set SHOW_CONTEXT never
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
@@ -8,7 +9,7 @@ INSERT INTO events (n) SELECT generate_series(4, 9);
 CREATE VIEW shown AS
 SELECT number, worker, tries, max_tries, lease_end > now() AS leased, failed IS NOT NULL AS failed, reason, dead_since IS NOT NULL AS is_dead
 FROM feed_batches ORDER BY number;
--- Each worker has its own batch. If the worker asks again, it gets that batch with another token.
+-- Each worker has its own batch. If the worker asks again, it gets the same batch with a new token.
 SELECT number, token IS NOT NULL AS token, tries, lease_end BETWEEN now() + '299 s' AND clock_timestamp() + '5 min' AS lease FROM feed_take_batch('f', 'a', 2);
 SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 2) \gset
 SELECT number AS a, token AS a_token, tries, lease_end BETWEEN now() + '599 s' AND clock_timestamp() + '10 min' AS lease FROM feed_take_batch('f', 'a', 7, lease => '10 min') \gset
@@ -17,20 +18,20 @@ SELECT array_agg(n) FROM feed_batch_rows('f', :a, null::events);
 SELECT array_agg(n) FROM feed_batch_rows('f', :b, null::events);
 SELECT * FROM shown;
 SELECT worker_batches, dead_batches, unfinished_batch, isempty(position * multirange(int8range((SELECT min(uuid_xact_id(id)) FROM events), NULL))) AS nothing_read FROM feeds;
--- Batches are finished in any order, by the token, and only once.
+-- Batches can be finished in any order, but only with their token, and only once.
 SELECT feed_finish_batch('f', :b);
 SELECT feed_finish_batch('f', :b, :a_token);
 SELECT feed_finish_batch('f', :b, :b_token);
 SELECT feed_finish_batch('f', :b, :b_token);
 SELECT feed_batch_rows('f', :b, null::events);
 SELECT feed_finish_batch('f', 99, 1), feed_finish_batch('f', NULL, 1);
--- The batch of the first worker is not finished: transactions that have rows in this batch have not passed.
+-- The first worker has not finished its batch: transactions that have rows in this batch have not passed.
 SELECT feed_passed('events') <= (SELECT min(uuid_xact_id(id)) FROM events) AS waits;
 -- Functions that read the whole feed raise an error while workers have batches.
 SELECT * FROM feed_read('f', null::events);
 SELECT * FROM feed_peek('f', null::events);
 SELECT feed_apply('f', 'SELECT FROM batch');
--- A batch is returned with a reason. The next worker that asks gets the batch, unless retry_after delays it.
+-- Return a batch with a reason. The next worker that asks gets the batch, unless retry_after delays it.
 SELECT feed_fail_batch('f', :a, :b_token, 'poison');
 SELECT feed_fail_batch('f', :a, :a_token, 'poison', retry_after => '1 h');
 SELECT * FROM shown;
@@ -51,21 +52,21 @@ SELECT array_agg(n) FROM feed_read('f', null::events);
 SELECT worker_batches, dead_batches, unfinished_batch, backlog_rows FROM feeds;
 SELECT array_agg(n) FROM feed_batch_rows('f', :c, null::events);
 SELECT number FROM feed_take_batch('f', 'b', 2);
--- A dead batch is tried again.
+-- Retry a dead batch.
 SELECT * FROM feed_retry_batch('f', :c);
 SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
--- A worker that asks again within the lease keeps its batch, and this does not count as another try. If the lease has
--- expired, the worker may have crashed: asking again is another try, and after too many tries the batch is dead.
+-- A worker that asks again within the lease keeps its batch, and this does not count as a try. If the lease has
+-- expired, the worker may have crashed: asking again counts as a try, and after too many tries the batch is dead.
 SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
 UPDATE inorder_internal.worker_batch SET tried = now();
 SELECT number, tries FROM feed_take_batch('f', 'c', 2, max_tries => 1);
 SELECT number, tries, reason = repeat('x', 2000) AS reason, is_dead FROM shown;
--- A dead batch is finished by hand.
+-- Finish a dead batch manually.
 SELECT feed_finish_batch('f', :c);
 SELECT feed_finish_batch('f', :c);
 SELECT * FROM shown;
 SELECT feed_passed('events') > (SELECT max(uuid_xact_id(id)) FROM events) AS passed;
--- After the end of the lease, the token is valid until another worker has the batch.
+-- After the lease has expired, the token remains valid until another worker gets the batch.
 INSERT INTO events (n) VALUES (10);
 SELECT number AS a, token AS a_token FROM feed_take_batch('f', 'a', NULL) \gset
 UPDATE inorder_internal.worker_batch SET lease_end = now();
@@ -78,7 +79,8 @@ SELECT feed_renew_batch('f', :a, :a_token);
 SELECT feed_fail_batch('f', :a, :a_token, 'late');
 SELECT feed_finish_batch('f', :a, :b_token);
 SELECT number FROM feed_take_batch('f', 'b', NULL);
--- In one transaction the same call has the same result, and counts as one try. Another transaction gets another token.
+-- Within one transaction, the same call returns the same result, and counts as one try. Another transaction gets a new
+-- token.
 INSERT INTO events (n) VALUES (12);
 SELECT (feed_take_batch('f', 'a', 1)).number - :a AS later, (feed_take_batch('f', 'a', 1)).tries;
 BEGIN;
@@ -97,7 +99,7 @@ SELECT number = :a AS same, tries FROM feed_take_batch('f', 'a', 1);
 SELECT feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'a', 1);
 SELECT number FROM feed_take_batch('f', 'a', 1);
 COMMIT;
--- Arguments out of range.
+-- Arguments that are out of range.
 SELECT feed_take_batch('f', '', 1);
 SELECT feed_take_batch('f', repeat('w', 10000), 1);
 SELECT feed_take_batch('f', NULL, 1);
@@ -142,8 +144,8 @@ SELECT feed_fail_batch('f', :b, :b_token, 'bad');
 SELECT feed_seek('f', 'beginning');
 SELECT count(*) FROM feed_batches;
 SELECT count(*) FROM feed_read('f', null::events);
--- A feed in the order of a column has one batch at a time: no other batch is given out until this batch is finished,
--- even if this batch is dead.
+-- A feed with an order column has one batch at a time: no other batch is given out until this batch is finished, even
+-- if it is dead.
 CREATE TABLE streams (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY);
 CREATE INDEX ON streams (seq);
 SELECT feed_create('ordered', 'streams', order_column => 'seq');
@@ -160,7 +162,7 @@ SELECT feed_retry_batch('ordered', number) FROM feed_batches WHERE name = 'order
 SELECT array_agg(r.seq), feed_finish_batch('ordered', b.number, b.token) FROM feed_take_batch('ordered', 'b', 1) AS b, feed_batch_rows('ordered', b.number, null::streams) AS r GROUP BY b.number, b.token;
 SELECT array_agg(r.seq), feed_finish_batch('ordered', b.number, b.token) FROM feed_take_batch('ordered', 'b', 1) AS b, feed_batch_rows('ordered', b.number, null::streams) AS r GROUP BY b.number, b.token;
 SELECT array_agg(seq) FROM feed_read('ordered', null::streams);
--- A feed that is renamed keeps its batches. Dropping a feed warns of its dead batches.
+-- A renamed feed keeps its batches. Dropping a feed raises a warning about its dead batches.
 INSERT INTO events (n) VALUES (15);
 SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
 SELECT feed_rename('f', 'g');
@@ -169,7 +171,7 @@ SELECT name, number = :b AS same FROM feed_batches;
 SELECT feed_drop('ordered');
 SELECT feed_drop('g');
 SELECT count(*) FROM inorder_internal.worker_batch;
--- Batches of a dropped table stay visible until the feed is dropped or created again.
+-- Batches of a dropped table remain visible until the feed is dropped or created again.
 SELECT feed_create('f', 'events'), feed_create('read', 'events'), feed_create('pending', 'events');
 SELECT number AS b, token AS b_token FROM feed_take_batch('f', 'b', 1, max_tries => 1) \gset
 SELECT feed_fail_batch('f', :b, :b_token, 'bad');

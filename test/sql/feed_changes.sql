@@ -1,5 +1,5 @@
--- A table is changed after feed_enable(). Readers that relied on what was changed raise an error, and lose no rows.
--- Statistics are off: otherwise feed_enable() would warn of deleted and updated rows, but only in some runs.
+-- Change a table after feed_enable(). Readers that relied on the changed property raise an error, and lose no rows.
+-- track_counts is off, because feed_enable() would otherwise warn about deleted and updated rows in some runs.
 SET track_counts = off;
 CREATE TABLE k (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int, note uuid);
 CREATE TABLE d (id int PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id(), other bigint NOT NULL DEFAULT 0);
@@ -31,7 +31,7 @@ SELECT feed_enable('k');
 SELECT error_of($$SELECT feed_read('k', null::k)$$);
 SELECT feed_seek('k', 'here');
 SELECT n FROM feed_read('k', null::k);
--- A second feed_enable() changes nothing.
+-- Calling feed_enable() again changes nothing.
 SELECT feed_enable('k');
 SELECT n FROM feed_read('k', null::k);
 INSERT INTO k (n) VALUES (3);
@@ -44,7 +44,7 @@ SELECT feed_seek('k', 'here');
 SELECT n FROM feed_read('k', null::k);
 SELECT feed_drop('again');
 
--- Two columns exchange their names: existing rows have the number in one column, and would be read by the other.
+-- Two columns exchange their names. Existing rows have the number in one column, but would be read by the other.
 BEGIN;
 ALTER TABLE d RENAME xact TO x;
 ALTER TABLE d RENAME other TO xact;
@@ -56,7 +56,7 @@ SELECT feed_enable('d');
 SELECT key_column FROM inorder_internal.feed_table WHERE relation = 'd'::regclass;
 SELECT id FROM feed_read('d', null::d);
 ROLLBACK;
--- The column is no longer generated: statements can supply values, which no trigger checks.
+-- The column is no longer generated: statements can supply values that no trigger checks.
 ALTER TABLE g ALTER xact DROP EXPRESSION;
 INSERT INTO g VALUES (2, 7);
 SELECT * FROM said('g');

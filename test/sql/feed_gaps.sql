@@ -1,11 +1,11 @@
--- Positions with many gaps: sets of a hundred ranges. Few of these transactions have rows in the table.
+-- Positions with many gaps are sets of a hundred ranges. Few of these transactions have rows in the table.
 SET client_min_messages = warning;
 CREATE TABLE byuuid (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE bybtree (n int PRIMARY KEY, xact bigint DEFAULT xact_id());
 CREATE INDEX ON bybtree (xact, n);
 CREATE TABLE bypart (n int PRIMARY KEY, xact bigint DEFAULT xact_id());
 CREATE INDEX ON bypart (xact) WHERE xact > 0;
--- The transactions of the loop below, in order. Other transactions may have numbers in between.
+-- This table has the transactions of the loop below, in order. Other transactions may have numbers in between.
 CREATE TABLE drawn (n int PRIMARY KEY, number bigint);
 CREATE TABLE byparts (n int, xact bigint DEFAULT xact_id(), PRIMARY KEY (n, xact)) PARTITION BY HASH (n);
 CREATE INDEX ON byparts (xact, n);
@@ -30,7 +30,7 @@ BEGIN
     END LOOP;
     INSERT INTO drawn SELECT place - 1, number FROM unnest(numbers) WITH ORDINALITY AS u(number, place);
 END $$;
--- The rows that a reader must get after a position with these transactions, in order.
+-- Return the rows, in order, that a reader must get after a position with these transactions.
 CREATE FUNCTION wanted(passed int8multirange) RETURNS int[] LANGUAGE sql
 RETURN ARRAY(SELECT n FROM bybtree WHERE NOT passed @> xact ORDER BY xact, n);
 CREATE FUNCTION is_delivered(of_table regclass, passed int8multirange, max_rows int) RETURNS boolean LANGUAGE plpgsql AS $$

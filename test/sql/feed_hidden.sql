@@ -1,4 +1,4 @@
--- Rows or partitions are hidden from a reader: either all rows are delivered and counted, or there is an error.
+-- If rows or partitions are hidden from a reader, either all rows are delivered and counted, or an error is raised.
 CREATE ROLE inorder_owner;
 CREATE ROLE inorder_reader;
 CREATE SCHEMA private AUTHORIZATION inorder_owner;
@@ -13,7 +13,7 @@ SET ROLE inorder_reader;
 SELECT feed_create('events', 'private.events');
 SELECT (feed_take_batch('events', 'w', 1)).number;
 
--- Row security: the position would move over hidden rows without delivering them.
+-- With row security, the position would move past hidden rows without delivering them.
 SET ROLE inorder_owner;
 ALTER TABLE private.events ENABLE ROW LEVEL SECURITY;
 CREATE POLICY ones ON private.events FOR SELECT USING (n = 1);
@@ -27,7 +27,7 @@ SELECT error_of($$SELECT feed_create('other', 'private.events')$$);
 SELECT error_of($$SELECT exact_count('private.events')$$);
 SELECT error_of($$SELECT reader_start('private.events')$$);
 SELECT error_of($$SELECT reader_batch_rows('private.events', ROW(1, '{[0,3)}', NULL, NULL, NULL, NULL, NULL, NULL, NULL)::feed_batch, null::private.events)$$);
--- The owner of the table is not subject to row security, unless it is forced.
+-- The owner of the table is not subject to row security unless it is forced.
 SET ROLE inorder_owner;
 SELECT exact_count('private.events') = count(*) AS exact FROM private.events;
 SELECT n FROM feed_read('events', null::private.events, 1);
@@ -83,7 +83,7 @@ INSERT INTO deep (n, numbers) VALUES (14, 'a'), (15, 'b');
 SET ROLE inorder_reader;
 SELECT count(*) FROM feed_read('deep', null::deep);
 SELECT exact_count('deep') = count(*) AS exact FROM deep;
--- A partition in that schema is attached with rows of transactions that the feed has read.
+-- Attach a partition in that schema, with rows of transactions that the feed has read.
 RESET ROLE;
 CREATE TABLE hidden.late (LIKE deep INCLUDING DEFAULTS);
 INSERT INTO hidden.late (n, numbers) VALUES (16, 'a');

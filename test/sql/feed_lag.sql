@@ -11,7 +11,7 @@ CREATE INDEX ON b (xact) WHERE xact > 0;
 CREATE TABLE other (n int);
 SELECT feed_create('u', 'u'), feed_create('p', 'p'), feed_create('b', 'b');
 CREATE VIEW lag AS SELECT name, caught_up, lag = '0' AS none, polled IS NOT NULL AS polled, caught_up_at = polled AS at, caught_up AND backlog_rows = 0 AS empty FROM feeds;
--- Rows of other tables, and uncommitted rows, change nothing. Rows of b are found by a partial index.
+-- Rows of other tables, and uncommitted rows, do not affect these columns. Rows of b are found with a partial index.
 INSERT INTO other VALUES (1);
 SELECT name, caught_up, none, polled, at FROM lag ORDER BY name;
 BEGIN;
@@ -32,7 +32,7 @@ SELECT (SELECT count(*) FROM feed_read('u', null::u, 1)) AS u, (SELECT count(*) 
 SELECT l.*, partial IS NOT NULL AS partial FROM lag AS l JOIN feeds USING (name) ORDER BY name;
 SELECT (SELECT count(*) FROM feed_read('u', null::u, 1)) AS u, feed_apply('p', 'SELECT FROM batch', 1) AS p, (feed_take_batch('b', 'w', 1)).number AS b;
 SELECT l.*, partial IS NOT NULL AS partial FROM lag AS l JOIN feeds USING (name) ORDER BY name;
--- A batch with all committed rows.
+-- Read a batch with all committed rows.
 INSERT INTO u (n) VALUES (5);
 INSERT INTO p (n) VALUES (5);
 INSERT INTO b (n) VALUES (5);
@@ -45,7 +45,7 @@ SELECT (feed_take_batch('u', 'w')).number;
 SELECT name, caught_up, none, at FROM lag WHERE name = 'u';
 SELECT (SELECT feed_finish_batch('u', 1, token) FROM feed_take_batch('u', 'w')), (SELECT feed_finish_batch('b', 1, token) FROM feed_take_batch('b', 'w'));
 SELECT name, caught_up, none, at FROM lag ORDER BY name;
--- A poll that finds nothing is recorded twice a minute at most, and not in a transaction in which this is impossible.
+-- A poll that finds no rows is recorded at most twice a minute, and not in a transaction that cannot record it.
 CREATE VIEW written AS SELECT name, polled = caught_up_at AS at, polled > now() - interval '1 minute' AS now, s.xmin AS id FROM inorder_internal.feed_state AS s JOIN inorder_internal.feed AS f ON f.id = s.feed;
 CREATE TABLE before AS SELECT * FROM written;
 SELECT count(*), feed_apply('p', 'SELECT FROM batch'), (feed_take_batch('b', 'w')).number FROM feed_read('u', null::u);
@@ -63,7 +63,7 @@ SELECT count(*) FROM feed_peek('u', null::u);
 SELECT name, caught_up, lag BETWEEN '2 minutes' AND '1 hour' AS late FROM feeds ORDER BY name;
 SELECT count(*), feed_apply('p', 'SELECT FROM batch'), (feed_take_batch('b', 'w')).number FROM feed_read('u', null::u);
 SELECT name, at, now FROM written ORDER BY name;
--- In the order of a column, rows of a set may remain to be read.
+-- With an order column, rows of a set may remain to be read.
 SELECT feed_drop('p'), feed_create('p', 'p', order_column => 'k');
 SELECT count(*) FROM feed_read('p', null::p, 3);
 SELECT * FROM lag WHERE name = 'p';
@@ -76,7 +76,7 @@ SELECT * FROM lag WHERE name = 'p';
 INSERT INTO p (n) VALUES (8);
 SELECT count(*) FROM feed_read('p', null::p);
 SELECT * FROM lag WHERE name = 'p';
--- A member of pg_monitor sees these columns without privileges on the tables, and runs no code of their owner.
+-- A member of pg_monitor sees these columns without privileges on the tables, and runs no code of the tables' owner.
 CREATE FUNCTION shout(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE WARNING 'called'; RETURN $1; END $$;
 CREATE INDEX ON u (shout(n)) WHERE n < 0;
 CREATE INDEX ON u (id) WHERE shout(n) < 0;
@@ -86,13 +86,14 @@ SET ROLE inorder_watcher;
 SELECT name, caught_up FROM feeds ORDER BY name;
 SELECT count(*) FROM u;
 RESET ROLE;
--- After feed_seek() it is unknown when the feed had read all rows.
+-- After feed_seek(), it is unknown when the feed last had read all rows.
 SELECT feed_seek('u', 'now'), feed_seek('p', 'beginning');
 SELECT name, caught_up, caught_up_at FROM feeds WHERE name <> 'b' ORDER BY name;
 -- Without an index that shows whether there are rows, caught_up is null.
 DROP INDEX p_xact_idx;
 SELECT name, caught_up FROM feeds WHERE name = 'p';
--- If the number is of type text, its index does not show whether there are rows: text has other comparison functions.
+-- If the number is of type text, its index does not show whether there are rows, because text has other comparison
+-- functions.
 CREATE TABLE changed (id bigint PRIMARY KEY DEFAULT xact_id());
 INSERT INTO changed DEFAULT VALUES;
 SELECT feed_create('changed', 'changed');
@@ -100,7 +101,7 @@ DROP TRIGGER zz_inorder_guard ON changed;
 DROP TRIGGER zz_inorder_update ON changed;
 ALTER TABLE changed ALTER id DROP DEFAULT, ALTER id TYPE text USING id::text;
 SELECT name, caught_up FROM feeds WHERE name = 'changed';
--- For a dropped table caught_up is null, too.
+-- For a dropped table, caught_up is also null.
 SELECT (inorder_internal.backlog(jsonb_populate_record(t, '{"relation": "-"}'), s.position, '{}', false)).caught_up IS NULL AS unknown FROM inorder_internal.feed_table AS t JOIN inorder_internal.feed_state AS s ON s.relation = t.relation LIMIT 1;
 SELECT feed_drop(name) FROM feeds;
 DROP TABLE changed;

@@ -1,5 +1,5 @@
--- Transactions that are read in many batches: each row is delivered once, in order, wherever a batch begins. The rows
--- are read by the key: a transaction is not sorted as a whole.
+-- Read transactions in many batches. Each row is delivered once, in order, wherever a batch begins. The rows are read
+-- by the key, without sorting the whole transaction.
 CREATE TABLE b (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, size int, xact bigint NOT NULL DEFAULT xact_id());
 CREATE INDEX ON b (xact) WHERE xact > 0;
 CREATE TABLE n (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, size int, xact bigint NOT NULL DEFAULT xact_id());
@@ -46,7 +46,7 @@ BEGIN
 END $$;
 SELECT t, max_rows, whole, first, (read(t, max_rows, whole, first)).*
 FROM unnest('{b,n,p}'::regclass[]) AS t, (VALUES (250, false, 3), (250, false, 1000), (500, false, 1000), (250, false, 750), (1000, false, 1000), (250, true, 3), (250, true, 1000)) AS c(max_rows, whole, first) ORDER BY t, whole, first, max_rows;
--- The first batch, too, is read by the key, without sorting the transaction.
+-- Even the first batch is read by the key, without sorting the transaction.
 CREATE FUNCTION scans_of_key(t regclass) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     position feed_position := reader_start(t);

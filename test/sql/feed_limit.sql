@@ -1,11 +1,11 @@
 \set SHOW_CONTEXT never
--- The position moves over all rows that feed_read() returns: a call that might fetch fewer rows is refused.
+-- The position moves past all rows that feed_read() returns. A call that might fetch fewer rows is therefore refused.
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE got (n int);
 SELECT feed_create('f', 'events'), feed_create('g', 'events');
 INSERT INTO events (n) SELECT generate_series(1, 5);
 INSERT INTO got VALUES (1), (2);
--- The outcome of a statement, and the number of unread rows after it. The statement is rolled back.
+-- Return the outcome of a statement and the number of unread rows after it. The statement is rolled back.
 CREATE FUNCTION outcome(statement text, OUT answer text, OUT unread bigint) LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE statement;
@@ -52,14 +52,14 @@ SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'SELECT EXISTS (SELECT count(*) FROM READ)', 'SELECT FROM got WHERE EXISTS (SELECT FROM READ AS r WHERE r.n = got.n)', 'SELECT EXISTS (SELECT FROM READ AS r WHERE r.n = got.n) FROM got',
     'SELECT EXISTS (SELECT FROM READ AS r WHERE r.n > got.n) FROM got']) AS s, outcome(replace(s, 'READ', 'feed_read(''f'', null::events)'));
 
--- The server does not show how many rows PL/pgSQL fetches (see docs/feed.md): SELECT INTO keeps one row, and the
--- position moves over all rows.
+-- The server does not show how many rows PL/pgSQL fetches (see docs/feed.md): SELECT INTO keeps one row, but the
+-- position moves past all rows.
 SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'SELECT * INTO r FROM READ)', 'SELECT * INTO r FROM READ, 1)', 'SELECT n INTO v FROM READ) LIMIT 1', 'r := READ)', 'SELECT count(*) INTO v FROM READ)', 'SELECT array_agg(f) INTO r FROM READ) AS f', 'v := (SELECT count(*) FROM READ))',
     'v := (SELECT n FROM READ, 1))', 'v := (SELECT n FROM READ) LIMIT 1)', 'v := (SELECT n FROM READ))', 'WITH i AS (INSERT INTO got SELECT n FROM READ) RETURNING n) SELECT n INTO v FROM i',
     'INSERT INTO got SELECT n FROM READ, 1) RETURNING n INTO v', 'PERFORM FROM READ)']) AS s, outcome(format('DO %L', format('DECLARE r record; v int; BEGIN %s; END', replace(s, 'READ', 'feed_read(''f'', null::events'))));
--- SQL functions run their last query row by row, or for one row only, unless they are called in FROM. A LIMIT inside
--- the function is noticed; a LIMIT above the function is not.
+-- SQL functions execute their last query row by row, or for one row only, unless they are called in FROM. A LIMIT
+-- inside the function is detected; a LIMIT above the function is not.
 CREATE FUNCTION one() RETURNS events LANGUAGE sql AS $$SELECT * FROM feed_read('f', null::events)$$;
 CREATE FUNCTION first() RETURNS events LANGUAGE sql AS $$SELECT * FROM feed_read('f', null::events, 1)$$;
 CREATE FUNCTION all_rows() RETURNS SETOF events LANGUAGE sql AS $$SELECT * FROM feed_read('f', null::events)$$;
@@ -90,7 +90,7 @@ BEGIN;
 COPY (SELECT n FROM :read) TO STDOUT;
 ROLLBACK;
 
--- A cursor that is fetched in part, after a savepoint, after the end of the transaction, or completely.
+-- Fetch from a cursor in part, after a savepoint, after the end of the transaction, or completely.
 BEGIN;
 DECLARE c CURSOR FOR SELECT n FROM :read;
 SAVEPOINT s;
@@ -109,21 +109,21 @@ DO $$DECLARE c CURSOR FOR SELECT * FROM feed_read('f', null::events); r record; 
 DO $$DECLARE c refcursor; r record; BEGIN OPEN c FOR EXECUTE 'SELECT * FROM feed_read(''f'', null::events)'; MOVE c; END$$;
 -- No cursor above has moved the position. A cursor over a function that calls feed_read() would not be refused.
 SELECT count(*) FROM feed_peek('f', null::events);
--- A FOR loop fetches rows in portions, but fetches all rows.
+-- A FOR loop fetches rows in several steps, but fetches all rows.
 BEGIN;
 DO $$DECLARE r record; c CURSOR FOR SELECT n FROM feed_read('f', null::events); BEGIN FOR r IN SELECT n FROM feed_read('g', null::events) LOOP RAISE NOTICE 'g %', r.n; END LOOP;
     FOR r IN c LOOP RAISE NOTICE 'f %', r.n; END LOOP; END$$;
 SELECT count(*) FROM feed_peek('f', null::events);
 ROLLBACK;
 DO $$DECLARE r record; BEGIN FOR r IN SELECT n FROM feed_read('f', null::events) LIMIT 1 LOOP NULL; END LOOP; END$$;
--- After an inner query has failed, and the error was caught, LIMIT in the outer query is still noticed.
+-- LIMIT in the outer query is still detected after an inner query has failed and its error was caught.
 CREATE FUNCTION caught() RETURNS int LANGUAGE plpgsql AS $$BEGIN PERFORM 1 / n FROM (VALUES (0)) AS v(n); RETURN 0; EXCEPTION WHEN division_by_zero THEN RETURN 1; END$$;
 BEGIN;
 SELECT r.n, caught() FROM (SELECT caught() AS c) AS s, LATERAL feed_read('f', null::events, c) AS r, caught() AS d;
 ROLLBACK;
 SELECT r.n FROM (SELECT caught() AS c) AS s, LATERAL feed_read('f', null::events, c) AS r LIMIT 1;
 
--- feed_peek() returns the same rows, however often it is called, and changes nothing.
+-- feed_peek() returns the same rows each time, and changes nothing.
 SELECT n FROM feed_peek('f', null::events, 2);
 SELECT n FROM feed_peek('f', null::events) LIMIT 3;
 BEGIN READ ONLY;
@@ -138,12 +138,12 @@ SELECT array_agg(n ORDER BY n) FROM feed_peek('f', null::events);
 SELECT array_agg(n) FROM feed_read('f', null::events, 4);
 SELECT array_agg(n) FROM feed_peek('f', null::events, 1);
 SELECT s AS statement, answer FROM unnest(ARRAY['SELECT feed_peek(''f'', null::got)', 'SELECT feed_peek(''f'', null::events, 0)', 'SELECT feed_peek(''none'', null::events)', 'SELECT feed_peek(NULL, null::events)']) AS s, outcome(s);
--- With an unfinished batch feed_peek() raises an error, as feed_read() does.
+-- With an unfinished batch, feed_peek() raises an error, as feed_read() does.
 SELECT (feed_take_batch('f', 'w', 1)).number LIMIT 1;
 SELECT feed_peek('f', null::events);
 SELECT feed_finish_batch('f', 1, token) FROM feed_take_batch('f', 'w') LIMIT 1;
 
--- feed_apply() also refuses LIMIT over the batch.
+-- feed_apply() also refuses a LIMIT on the batch.
 SELECT feed_seek('f', 'beginning');
 SELECT feed_apply('f', 'INSERT INTO got SELECT n FROM batch LIMIT 2');
 SELECT s AS statement, answer, unread FROM unnest(ARRAY[

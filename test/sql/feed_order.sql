@@ -1,4 +1,4 @@
--- A feed in the order of a column delivers one set of transactions after the other, each in pieces.
+-- A feed with an order column delivers one set of transactions after the other, each in several batches.
 \set SHOW_CONTEXT never
 CREATE TABLE e (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY, n int);
 -- Requirements for the column.
@@ -13,7 +13,7 @@ SELECT error_of($$SELECT feed_create('o', 'e', order_column => 'seq')$$);
 CREATE INDEX good ON e (seq, n);
 SELECT feed_create('o', 'e', order_column => 'seq'), feed_create('plain', 'e');
 SELECT name, key_column, order_column, position FROM feeds ORDER BY name;
--- A sequence that returns values out of order, or several sequences.
+-- The values come out of order if a sequence returns them out of order, or if they come from several sequences.
 CREATE TABLE drawn (xact bigint PRIMARY KEY DEFAULT xact_id(), a bigserial, b bigint NOT NULL, c smallserial, d numeric NOT NULL, e bigint GENERATED ALWAYS AS (1) STORED NOT NULL,
     x bigint NOT NULL);
 CREATE INDEX ON drawn (a);
@@ -30,7 +30,7 @@ ALTER SEQUENCE drawn_a_seq CACHE 1 CYCLE;
 SELECT ordered_by('a');
 ALTER SEQUENCE drawn_a_seq NO CYCLE INCREMENT BY -1 MINVALUE -9;
 SELECT ordered_by('a');
--- Types and operators of the owner of the table: their functions would run as the reader.
+-- Types and operators of the table's owner are refused, because their functions would run as the reader.
 CREATE DOMAIN big AS bigint CHECK (value > 0);
 CREATE FUNCTION compare(bigint, bigint) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE 'run as %', current_user; END $$;
 CREATE OPERATOR CLASS own FOR TYPE bigint USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 compare(bigint, bigint);
@@ -39,7 +39,8 @@ CREATE INDEX ON drawn (f);
 CREATE INDEX ON drawn (g own);
 SELECT ordered_by('f'), ordered_by('g');
 
--- Pieces of any size, and one set after the other: rows that are inserted meanwhile belong to the next set.
+-- Batches may have any size, and one set follows the other. Rows that are inserted in the meantime belong to the next
+-- set.
 INSERT INTO e (n) SELECT generate_series(1, 5);
 INSERT INTO e (n) SELECT generate_series(6, 10);
 SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
@@ -55,7 +56,7 @@ INSERT INTO e (n) SELECT generate_series(1, 6);
 SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
 SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
 SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
--- feed_apply(), and a sink outside the database.
+-- Read with feed_apply(), and with a sink outside the database.
 INSERT INTO e (n) SELECT generate_series(1, 5);
 SELECT feed_apply('o', 'SELECT * FROM batch', 2);
 SELECT feed_wait('o', '0'), (feed_take_batch('o', 'w', 2)).number;
@@ -81,7 +82,7 @@ SELECT array_agg(seq) FROM feed_read('o', null::e, 2);
 ROLLBACK;
 SELECT array_agg(seq) FROM feed_read('o', null::e, 2);
 
--- Positions and batches kept by the reader, as text or jsonb.
+-- The reader keeps positions and batches as text or jsonb.
 CREATE FUNCTION drained(t regclass, o name, size int, start text DEFAULT 'beginning') RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
     p feed_position := reader_start(t, start, o);
@@ -100,7 +101,7 @@ BEGIN
 END $$;
 SELECT size, drained('e', 'seq', size) = (SELECT array_agg(seq ORDER BY seq) FROM e) FROM unnest('{1,2,3,7,1000,null}'::int[]) AS size;
 SELECT reader_wait('e', reader_start('e', 'beginning', 'seq'), '0'), reader_wait('e', reader_start('e', 'now', 'seq'), '0');
--- A batch that does not follow the position, and forged positions and batches.
+-- Batches that do not follow the position, and forged positions and batches, are refused.
 CREATE TABLE kept AS SELECT reader_start('e', 'beginning', 'seq') AS p;
 ALTER TABLE kept ADD b feed_batch;
 UPDATE kept SET b = reader_next_batch('e', p, 3);
@@ -119,7 +120,7 @@ DROP TABLE kept;
 SELECT split_part(error_of(format($$UPDATE inorder_internal.feed_state SET position.ordering = %L WHERE feed = (SELECT id FROM inorder_internal.feed WHERE name = 'o')$$, forged)), E'\n', 1)
 FROM unnest(ARRAY['(seq,,,,,,)', '(seq,2,,,1,,)', '(seq,2,"{[1,9)}",,1,,)', '(seq,2,"{[0,9)}",,,1,)', '(seq,2,{},,1,1,)', '(seq,-2,,,,,)', '(seq,2,"{[3,999999999999999)}",,1,1,)']) AS forged;
 
--- All forms of the number, partitions, a column with an odd name, and equal values.
+-- Read all forms of the number, partitions, a column with an odd name, and equal values.
 CREATE TABLE f_number (id int GENERATED ALWAYS AS IDENTITY, "o""d %I $1" int NOT NULL, xact bigint NOT NULL DEFAULT xact_id());
 CREATE INDEX ON f_number (xact);
 CREATE TABLE f_partial (LIKE f_number INCLUDING ALL EXCLUDING INDEXES);
@@ -171,7 +172,7 @@ BEGIN
     END LOOP;
 END $$;
 SELECT t, s.* FROM unnest('{f_number,f_partial,f_generated,f_uuid,f_parts}'::text[]) AS t, sizes(t::regclass) AS s;
--- Sets with gaps, of few and of many ranges: the rows of every n-th transaction are read.
+-- Read sets with gaps, which have few or many ranges: the rows of every n-th transaction are read.
 DO $$
 DECLARE
     t text;
@@ -206,7 +207,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- The column changes between two pieces.
+-- The column changes between two batches.
 SELECT feed_seek('o', 'beginning');
 SELECT array_agg(seq) FROM feed_read('o', null::e, 3);
 ALTER TABLE e RENAME seq TO was;
@@ -240,7 +241,7 @@ SELECT error_of($$SELECT feed_batch_rows('o', 3, null::e)$$);
 ALTER TABLE e RENAME was TO seq;
 SELECT array_agg(seq) FROM feed_batch_rows('o', 3, null::e);
 SELECT feed_finish_batch('o', 3, token) FROM feed_take_batch('o', 'w');
--- The column is dropped and created again under its name, between two sets and inside a set.
+-- Drop the column, and create it again under the same name, between two sets and inside a set.
 SELECT count(*) FROM feed_read('o', null::e);
 ALTER TABLE e DROP seq;
 SELECT error_of($$SELECT feed_read('o', null::e, 3)$$);
@@ -273,7 +274,7 @@ SELECT array_agg(seq) FROM feed_read('r4', null::p, 2);
 DROP TABLE p_2;
 SELECT feed_wait('r', '0');
 SELECT array_agg(seq) FROM feed_peek('r', null::p);
--- A poll that finds nothing moves the position to the end of the set, if the poll is recorded.
+-- A poll that finds no rows moves the position to the end of the set, if the poll is recorded.
 SELECT (position).ordering.frozen IS NOT NULL AS in_set FROM inorder_internal.feed_state WHERE feed = (SELECT id FROM inorder_internal.feed WHERE name = 'r4');
 SELECT array_agg(seq) FROM feed_read('r4', null::p);
 SELECT (position).ordering.frozen IS NOT NULL AS in_set FROM inorder_internal.feed_state WHERE feed = (SELECT id FROM inorder_internal.feed WHERE name = 'r4');
@@ -301,7 +302,7 @@ ALTER TABLE p_1 ALTER seq SET DEFAULT nextval('one');
 CREATE TABLE p_3 (id uuid DEFAULT uuid_xact_nextval(), seq bigint NOT NULL, k int);
 ALTER TABLE p ATTACH PARTITION p_3 FOR VALUES IN (3);
 SELECT array_agg(seq) FROM feed_read('r', null::p);
--- A partition is attached with rows of the set that is read in part.
+-- Attach a partition with rows of the set that is read in part.
 INSERT INTO p (k) VALUES (1), (1), (1);
 SELECT array_agg(seq) FROM feed_read('r', null::p, 1);
 CREATE TABLE p_4 (id uuid DEFAULT uuid_xact_nextval(), seq bigint NOT NULL, k int);

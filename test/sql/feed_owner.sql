@@ -1,6 +1,6 @@
--- A feed belongs to a role by the OID of the role. Another role with the same name does not own the feed. After a
--- restore, another role with the same OID does not own the feed either. Statistics are off: otherwise feed_enable()
--- would warn of deleted and updated rows, but only in some runs.
+-- The owner of a feed is identified by the OID of the role. Another role with the same name does not own the feed.
+-- After a restore, another role with the same OID does not own the feed either. track_counts is off, because
+-- feed_enable() would otherwise warn about deleted and updated rows in some runs.
 SET track_counts = off;
 CREATE ROLE inorder_a;
 CREATE ROLE "inorder 'B"" %s";
@@ -9,7 +9,7 @@ CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 SELECT feed_enable('events');
 INSERT INTO events (n) SELECT generate_series(1, 9);
 GRANT SELECT ON events TO PUBLIC;
--- Two feeds with one name, of different owners, have independent positions.
+-- Two feeds with the same name, but different owners, have independent positions.
 SET ROLE inorder_a;
 SELECT feed_create('f', 'events');
 SELECT n FROM feed_read('f', null::events, 2);
@@ -28,7 +28,7 @@ SELECT feed_read('f', null::events, owner => 4294967295::oid::regrole);
 RESET ROLE;
 SELECT f.name, f.owner = r.oid AS oid, f.owner_name, (SELECT array_agg(m.name) FROM unnest(f.movers) AS m) AS movers
 FROM inorder_internal.feed AS f JOIN pg_roles AS r ON rolname = owner_name ORDER BY owner_name;
--- A feed is granted to a role whose members then may move it.
+-- Members of a role to which a feed was granted may move the feed.
 CREATE ROLE inorder_team ROLE inorder_mover;
 SELECT feed_grant('f', 'inorder_team', 'inorder_a');
 SET ROLE inorder_mover;
@@ -84,13 +84,13 @@ DROP ROLE inorder_a;
 ALTER ROLE inorder_c RENAME TO inorder_a;
 SET ROLE inorder_a;
 SELECT n FROM feed_read('f', null::events, 1);
--- A member of the owner can move its feeds, and has feeds of its own.
+-- A member of the owner can move the owner's feeds, and can have its own feeds.
 SET ROLE "inorder 'B"" %s";
 SELECT n FROM feed_read('f', null::events, 1, 'inorder_a');
 SELECT n FROM feed_read('f', null::events, 1);
 RESET ROLE;
 -- A dropped role leaves feeds without an owner, which keep the table in use. The owner of the table may drop these
--- feeds, by the OID of the role.
+-- feeds with the OID of the role.
 SET ROLE inorder_a;
 SELECT feed_create('g', 'events');
 RESET ROLE;
@@ -104,13 +104,13 @@ SELECT error_of($$SELECT feed_drop('f', 'inorder_a')$$);
 SET ROLE inorder_a;
 SELECT error_of($$SELECT feed_read('f', null::events)$$);
 RESET ROLE;
--- feed_rebase() does not give these feeds to the role that has the name now, except after a restore.
+-- feed_rebase() does not give these feeds to the role that now has the name, except after a restore.
 SELECT feed_rebase('events') IS NOT NULL AS rebased;
 SET ROLE inorder_a;
 SELECT error_of($$SELECT feed_read('f', null::events)$$);
 RESET ROLE;
--- For a dump from another server, feed_rebase() gives feeds to roles by name. A role that has meanwhile created another
--- feed of that name keeps its feed, and gets the restored feed after its own is dropped.
+-- For a dump from another server, feed_rebase() gives feeds to roles by name. A role that has created another feed of
+-- that name in the meantime keeps its feed, and gets the restored feed after its own is dropped.
 SET ROLE inorder_a;
 SELECT feed_create('f', 'events', 'now');
 RESET ROLE;

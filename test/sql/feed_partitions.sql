@@ -1,5 +1,6 @@
--- Partitioned tables: each row is delivered once, from whichever partition, while partitions are attached and detached.
--- Statistics are off: otherwise feed_enable() would warn of deleted and updated rows, but only in some runs.
+-- Each row of a partitioned table is delivered once, whatever its partition, while partitions are attached and
+-- detached. track_counts is off, because feed_enable() would otherwise warn about deleted and updated rows in some
+-- runs.
 SET track_counts = off;
 CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- the first batch is 1
 CREATE TABLE events (id uuid DEFAULT uuid_xact_nextval(), at date NOT NULL, n int, note text, PRIMARY KEY (id, at)) PARTITION BY RANGE (at);
@@ -14,7 +15,7 @@ CREATE VIEW guards AS SELECT tgrelid::regclass AS table, count(*) FILTER (WHERE 
 SELECT * FROM guards;
 SELECT n FROM feed_read('a', null::events, 2);
 SELECT n FROM feed_read('a', null::events, 2);
--- Rows are inserted directly into partitions, and into the table, in one transaction.
+-- Insert rows directly into partitions and into the table, in one transaction.
 BEGIN;
 INSERT INTO y2024_rest (at, n) VALUES ('2024-06-01', 4);
 INSERT INTO y2023 (at, n) VALUES ('2023-06-01', 5);
@@ -26,7 +27,7 @@ SELECT n FROM feed_read('a', null::events, 3);
 -- The guard protects each partition.
 SELECT refused(format('INSERT INTO %s VALUES (floor_key(7), ''2024-01-09'')', t)) FROM unnest('{events,y2024,y2024_1}'::regclass[]) AS t;
 SELECT refused('UPDATE y2023 SET id = uuid_xact_nextval()'), refused('DELETE FROM y2024_1'), refused('UPDATE events SET id = uuid_xact_nextval()');
--- Moving a row to another partition would delete it from its present partition.
+-- Moving a row to another partition would delete it from its current partition.
 SELECT refused('UPDATE events SET at = ''2023-07-01'' WHERE n = 1');
 UPDATE events SET at = '2024-01-20', note = 'within the partition' WHERE n = 1;
 SELECT refused('TRUNCATE ' || t) FROM unnest('{events,y2023,y2024,y2024_1,y2024_rest}'::regclass[]) AS t;
@@ -34,8 +35,8 @@ SET session_replication_role = replica;
 SELECT refused(format('INSERT INTO %s VALUES (floor_key(7), ''2024-01-09'')', t)) FROM unnest('{events,y2024,y2024_1}'::regclass[]) AS t;
 RESET session_replication_role;
 
--- Partitions that are created later, also at a deeper level, are read at once. Their TRUNCATE is guarded after
--- feed_enable().
+-- Partitions that are created later, even at a deeper level, are read at once. After another feed_enable(), their
+-- TRUNCATE is guarded, too.
 CREATE TABLE y2025 PARTITION OF events FOR VALUES FROM ('2025-01-01') TO ('2026-01-01') PARTITION BY RANGE (at);
 CREATE TABLE y2025_1 PARTITION OF y2025 FOR VALUES FROM ('2025-01-01') TO ('2025-07-01');
 INSERT INTO events (at, n) VALUES ('2025-01-01', 8);
@@ -46,7 +47,7 @@ SELECT feed_enable('events');
 SELECT refused('TRUNCATE y2025_1');
 SELECT * FROM guards;
 
--- An empty partition is attached, with its columns in another order and a dropped column.
+-- Attach an empty partition with its columns in a different order and with a dropped column.
 CREATE TABLE y2026 (gone int, note text, n int, at date NOT NULL, id uuid DEFAULT uuid_xact_nextval() NOT NULL);
 ALTER TABLE y2026 DROP COLUMN gone;
 ALTER TABLE events ATTACH PARTITION y2026 FOR VALUES FROM ('2026-01-01') TO ('2027-01-01');
@@ -56,8 +57,8 @@ SELECT n, note FROM feed_read('a', null::events);
 SELECT refused('INSERT INTO y2026 (id, at) VALUES (floor_key(7), ''2026-01-09'')'), refused('UPDATE y2026 SET id = uuid_xact_nextval()'), refused('DELETE FROM y2026');
 UPDATE y2026 SET note = 'y';
 
--- A partition is attached with rows of transactions that feeds have read: reads fail until the rows get new numbers, or
--- the feed skips them.
+-- Attach a partition with rows of transactions that feeds have read. Reads fail until the rows get new numbers, or the
+-- feed skips them.
 CREATE TABLE y2027 (LIKE events INCLUDING DEFAULTS);
 INSERT INTO y2027 (at, n) VALUES ('2027-01-01', 12), ('2027-02-01', 13);
 INSERT INTO events (at, n) VALUES ('2023-08-01', 14);
@@ -84,7 +85,7 @@ INSERT INTO events (at, n) VALUES ('2028-08-03', 18);
 SELECT error_of($$SELECT feed_read('a', null::events)$$);
 SELECT feed_seek('a', 'here');
 SELECT n FROM feed_read('a', null::events);
--- A position kept by a reader also contains its partitions, even after batches without rows.
+-- A position that a reader keeps also contains the partitions, even after batches without rows.
 CREATE TABLE kept AS SELECT reader_start('events', 'now') AS p;
 CREATE TABLE noise (n int);
 INSERT INTO noise VALUES (1);
@@ -96,7 +97,7 @@ ALTER TABLE events ATTACH PARTITION y2029 FOR VALUES FROM ('2029-01-01') TO ('20
 INSERT INTO noise VALUES (2);
 SELECT error_of($$SELECT reader_next_batch('events', p) FROM kept$$);
 ALTER TABLE events DETACH PARTITION y2029;
--- A position inside a transaction: attached rows before the position are an error; rows after the position are
+-- If a position is inside a transaction, attached rows before the position are an error, and attached rows after it are
 -- delivered.
 UPDATE kept SET p = reader_start('events', 'now');
 SET client_min_messages = warning;
@@ -128,7 +129,7 @@ SELECT count(*) FROM feed_batch_rows('steps', 1, null::events);
 SELECT refused('INSERT INTO y2023 VALUES (floor_key(7), ''2023-01-09'')'), refused('TRUNCATE y2023');
 SELECT feed_disable('y2023');
 TRUNCATE y2023;
--- A partition is created again under a name that the feed knows, with rows of transactions that were read.
+-- Create a partition again under a name that the feed knows, with rows of transactions that were read.
 INSERT INTO events (at, n) VALUES ('2025-01-02', 31);
 SELECT n FROM feed_read('a', null::events);
 ALTER TABLE events DETACH PARTITION y2028;
@@ -140,8 +141,8 @@ INSERT INTO events (at, n) VALUES ('2025-01-02', 33);
 SELECT error_of($$SELECT feed_read('a', null::events)$$);
 SELECT feed_seek('a', 'here');
 SELECT n FROM feed_read('a', null::events);
--- A partition is detached and attached again: a feed does not know whether rows of transactions that were read have
--- been added meanwhile.
+-- Detach a partition, and attach it again. A feed does not know whether rows of transactions that it has read were
+-- added in the meantime.
 SELECT n FROM feed_read('a', null::events);
 ALTER TABLE events DETACH PARTITION y2028;
 INSERT INTO y2028 SELECT id, '2028-05-06', 34 FROM events WHERE n = 31;
@@ -162,7 +163,7 @@ SELECT n FROM feed_read('a', null::events);
 ALTER TABLE y2025_1 RENAME TO "Y 2025/1";
 INSERT INTO events (at, n) VALUES ('2025-01-02', 38);
 SELECT n FROM feed_read('a', null::events);
--- Only one table of a partition tree has a guard of its own.
+-- Only one table of a partition tree has its own guard.
 SELECT error_of($$SELECT feed_create('b', 'y2024')$$);
 SELECT error_of($$SELECT feed_create('b', 'y2024_1')$$);
 SELECT feed_create('b', 'y2023');
@@ -181,7 +182,7 @@ TRUNCATE events;
 DROP TABLE events;
 DROP TABLE y2029;
 
--- The other forms of the number, and partitions by the key itself.
+-- Read tables with the other forms of the number, and tables that are partitioned by the key itself.
 CREATE TABLE events (id int GENERATED ALWAYS AS IDENTITY, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED, n int, PRIMARY KEY (n, id)) PARTITION BY HASH (n);
 CREATE TABLE p0 PARTITION OF events FOR VALUES WITH (MODULUS 2, REMAINDER 0);
 CREATE TABLE p1 PARTITION OF events FOR VALUES WITH (MODULUS 2, REMAINDER 1);
@@ -241,7 +242,7 @@ DROP TABLE events;
 RESET client_min_messages;
 DROP VIEW guards;
 
--- Rows of a foreign partition have transaction numbers of another server.
+-- Rows of a foreign partition have another server's transaction numbers.
 CREATE FOREIGN DATA WRAPPER elsewhere;
 CREATE SERVER elsewhere FOREIGN DATA WRAPPER elsewhere;
 CREATE TABLE far (id uuid DEFAULT uuid_xact_nextval(), k int) PARTITION BY LIST (k);

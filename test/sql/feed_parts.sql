@@ -1,4 +1,4 @@
--- Queries read only partitions that have rows (src/ports/parts.c): no row is lost, whatever the bounds are.
+-- Queries read only partitions that have rows (src/ports/parts.c). No row is lost, whatever the bounds are.
 \set SHOW_CONTEXT never
 SET client_min_messages = warning;
 SET datestyle = 'German';
@@ -64,7 +64,7 @@ BEGIN
         COMMIT;
     END LOOP;
 END $$;
--- A role without privileges on partitions reads by a feed in pieces, and by batches whose position it keeps.
+-- A role without privileges on the partitions reads the table in batches, from a feed and from positions that it keeps.
 CREATE ROLE inorder_parts;
 GRANT SELECT ON made TO inorder_parts;
 DO $$
@@ -120,8 +120,7 @@ END $$;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT name, condition(name) FROM made ORDER BY name;
 COMMIT;
--- Only functions of the server are called, whatever search_path the caller has. The settings of the session do not
--- change.
+-- Only built-in functions are called, whatever the caller's search_path. The settings of the session do not change.
 CREATE SCHEMA inorder_shadow;
 CREATE FUNCTION inorder_shadow.le(date, date) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''attack''; END';
 CREATE OPERATOR inorder_shadow.<= (FUNCTION = inorder_shadow.le, LEFTARG = date, RIGHTARG = date);

@@ -1,6 +1,6 @@
--- Name resolution: the statement of feed_apply() runs with the caller's privileges and search_path. Functions that read
--- for the caller, or run as the owner of the state, find the server's own objects. Statistics are off: otherwise
--- feed_enable() would warn of deleted and updated rows, but only in some runs.
+-- Name resolution: the statement of feed_apply() is executed with the caller's privileges and search_path. Functions
+-- that read for the caller, or run as the owner of the state, find the server's own objects. track_counts is off,
+-- because feed_enable() would otherwise warn about deleted and updated rows in some runs.
 SET track_counts = off;
 CREATE ROLE inorder_reader;
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
@@ -47,7 +47,7 @@ SELECT (SELECT array_agg(n) FROM sums) AS sums, (SELECT array_agg(n) FROM others
 DROP TABLE sums, others;
 RESET ROLE;
 
--- Operators and functions that precede the server's own in the search_path of the reader.
+-- The reader's search_path has operators and functions that precede the server's own.
 CREATE SCHEMA evil;
 GRANT USAGE ON SCHEMA evil TO inorder_reader;
 DO $$
@@ -82,7 +82,8 @@ SET client_min_messages = warning;
 DROP SCHEMA evil CASCADE;
 RESET client_min_messages;
 
--- The same for a superuser: names in a schema of a reader, which precede the server's own, and temporary names.
+-- The same for a superuser: the search_path has names in a reader's schema that precede the server's own, and temporary
+-- names.
 CREATE SCHEMA trap AUTHORIZATION inorder_reader;
 SET ROLE inorder_reader;
 CREATE FUNCTION trap.lower(int8multirange) RETURNS bigint LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'trapped'; END $$;
@@ -144,7 +145,7 @@ SELECT count(*) AS read, current_user, current_setting('search_path'), current_s
 RESET search_path;
 RESET ROLE;
 
--- A read does not call functions of other roles, such as those of a policy.
+-- A read does not call other roles' functions, such as those of a policy.
 CREATE FUNCTION policy_of(int) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE 'called as %', current_user; END $$;
 ALTER TABLE events ENABLE ROW LEVEL SECURITY;
 CREATE POLICY p ON events USING (policy_of(n));

@@ -1,9 +1,9 @@
--- Making an existing table with any key readable, without a rewrite.
+-- Make an existing table with any key readable, without rewriting the table.
 CREATE VIEW steps AS SELECT null::text AS step;
 CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n int);
 INSERT INTO orders (n) SELECT generate_series(1, 1000);
 SELECT pg_relation_filenode('orders') AS before \gset
--- Names of indexes contain the OID of the table: it is masked here, and psql does not echo the statements below.
+-- Index names contain the OID of the table, which is masked here. psql does not echo the statements below.
 CREATE FUNCTION prepared(relation regclass, key_column name DEFAULT 'xact') RETURNS SETOF text LANGUAGE sql AS $$
     SELECT regexp_replace(s, '_\d{4,}_number', '_OID_number', 'g') FROM feed_prepare(relation, key_column) AS s
 $$;
@@ -25,7 +25,7 @@ SELECT count(*), min(n), max(n) FROM feed_read('all', null::orders, 600);
 SELECT n FROM feed_read('new', null::orders);
 SELECT refused('INSERT INTO orders (n, xact) VALUES (1, 0)'), refused('UPDATE orders SET xact = 0 WHERE n = 1002');
 SELECT feed_drop('all'), feed_drop('new');
--- The index does not contain rows of number 0: these rows are read first, in pieces, by the primary key.
+-- The index does not contain rows with number 0. These rows are read first, in batches, by the primary key.
 SELECT is_partial, order_columns FROM inorder_internal.feed_table WHERE relation = 'orders'::regclass;
 SELECT feed_create('all', 'orders'), exact_count_start('orders');
 SELECT exact_count('orders'), caught_up, backlog_rows FROM feeds;
@@ -37,7 +37,7 @@ SELECT count(*), min(n), max(n) FROM feed_read('all', null::orders, 400);
 SELECT count(*), min(n), max(n) FROM feed_read('all', null::orders, 400);
 SELECT caught_up, backlog_rows FROM feeds;
 SELECT array_agg((SELECT count(*) FROM reader_batch_rows('orders', p, null::orders))) FROM reader_split('orders', reader_next_batch('orders', reader_start('orders')), 4) AS p;
--- An index on all rows replaces the partial index. Without either the table is not readable.
+-- An index on all rows replaces the partial index. Without either index, the table is not readable.
 CREATE INDEX whole ON orders (xact);
 SELECT feed_enable('orders');
 SELECT is_partial FROM inorder_internal.feed_table WHERE relation = 'orders'::regclass;
@@ -50,7 +50,7 @@ SELECT is_partial FROM inorder_internal.feed_table WHERE relation = 'orders'::re
 SELECT n FROM feed_read('all', null::orders);
 SELECT feed_drop('all');
 DROP TABLE orders;
--- Without a primary key the existing rows are one piece. An index with another predicate is not used.
+-- Without a primary key, the existing rows are one batch. An index with another predicate is not used.
 CREATE TABLE keyless (n int);
 INSERT INTO keyless SELECT generate_series(1, 10);
 \set ECHO none
@@ -71,7 +71,7 @@ CREATE INDEX ON other_one (xact) WHERE xact <> 0;
 SELECT feed_enable('other_one');
 DROP TABLE other_one;
 
--- A part of the work is done: there is an index, a column with another default, or an invalid index.
+-- Part of the work is already done: there is an index, a column with another default, or an invalid index.
 CREATE TABLE half (id int PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
 SELECT prepared('half');
 CREATE INDEX ON half (xact);
@@ -94,7 +94,7 @@ SELECT feed_enable('part');
 SELECT error_of($$SELECT feed_prepare('parted')$$);
 DROP TABLE fleeting, above, below, parted;
 SELECT count(*) AS null_for_null FROM feed_prepare(NULL);
--- A column has this name, but no transaction numbers.
+-- A column has this name, but does not contain transaction numbers.
 ALTER TABLE half ADD taken bigint, ADD text text DEFAULT 'x';
 SELECT error_of(format('SELECT feed_prepare(''half'', %L)', c)) FROM unnest('{taken,text,id}'::name[]) AS c;
 DROP TABLE half;
@@ -115,7 +115,7 @@ SELECT indrelid::regclass AS table, indisvalid FROM pg_index WHERE indrelid::reg
 SELECT prepared('torn');
 DROP TABLE torn;
 
--- Nested partitions in several schemas, with names that need quotes and names of the greatest length.
+-- Nested partitions in several schemas, with names that need quotes and names of maximum length.
 CREATE SCHEMA "Other one";
 CREATE TABLE "Big 'un %s" (at int, n int) PARTITION BY RANGE (at);
 CREATE TABLE "Other one"."abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ-1234567%I" PARTITION OF "Big 'un %s" FOR VALUES FROM (0) TO (10) PARTITION BY RANGE (at);

@@ -1,4 +1,5 @@
--- feed_passed() and feed_passed_partitions() return what no feed needs any more; feed_rename() renames feeds.
+-- feed_passed() and feed_passed_partitions() return the transactions and partitions that no feed needs any more.
+-- feed_rename() renames feeds.
 \set SHOW_CONTEXT never
 CREATE TABLE kept (id uuid DEFAULT uuid_xact_nextval(), day int) PARTITION BY LIST (day);
 CREATE INDEX ON kept (id);
@@ -6,11 +7,11 @@ CREATE TABLE kept_1 PARTITION OF kept FOR VALUES IN (1);
 CREATE TABLE kept_2 PARTITION OF kept FOR VALUES IN (2);
 CREATE TABLE kept_3 PARTITION OF kept FOR VALUES IN (3);
 SELECT feed_enable('kept');
--- Without feeds, all rows of transactions that have ended have passed.
+-- Without feeds, all transactions that have ended have passed.
 INSERT INTO kept (day) VALUES (1);
 SELECT feed_passed('kept') > uuid_xact_id(id) AS passed FROM kept;
 SELECT feed_passed_partitions('kept');
--- The slowest feed decides. Rows of an unfinished batch do not count as read.
+-- The slowest feed determines the result. Rows of an unfinished batch do not count as read.
 SELECT feed_create('fast', 'kept'), feed_create('slow', 'kept');
 SELECT feed_passed('kept') <= (SELECT uuid_xact_id(id) FROM kept) AS waits;
 SELECT feed_passed_partitions('kept');
@@ -23,7 +24,7 @@ SELECT feed_finish_batch('slow', 1, token) FROM feed_take_batch('slow', 'w');
 INSERT INTO kept (day) VALUES (2);
 SELECT feed_passed('kept') BETWEEN (SELECT uuid_xact_id(id) + 1 FROM kept_1) AND (SELECT uuid_xact_id(id) FROM kept_2) AS passed;
 SELECT feed_passed_partitions('kept');
--- An old partition gets another row.
+-- Insert another row into an old partition.
 INSERT INTO kept (day) VALUES (1);
 SELECT feed_passed_partitions('kept');
 SELECT day FROM feed_read('fast', null::kept);
@@ -34,7 +35,7 @@ BEGIN;
 INSERT INTO kept (day) VALUES (2);
 SELECT feed_passed_partitions('kept') ORDER BY 1;
 ROLLBACK;
--- The partition may be dropped.
+-- The partition can be dropped now.
 BEGIN;
 LOCK TABLE kept_1 IN ACCESS EXCLUSIVE MODE;
 SELECT 'kept_1'::regclass IN (SELECT feed_passed_partitions('kept')) AS may_go \gset

@@ -1,5 +1,5 @@
--- The privileges that each action needs. No code runs with the privileges of another role. Statistics are off:
--- otherwise feed_enable() would warn of deleted and updated rows, but only in some runs.
+-- Each action needs certain privileges, and no code runs with the privileges of another role. track_counts is off,
+-- because feed_enable() would otherwise warn about deleted and updated rows in some runs.
 SET track_counts = off;
 CREATE ROLE inorder_owner;
 CREATE ROLE inorder_member IN ROLE inorder_owner;
@@ -25,7 +25,7 @@ SET ROLE inorder_feeder;
 SELECT feed_create('mine', 'private.events');
 RESET ROLE;
 
--- The result or the error of a statement that a role runs. The statement is always rolled back.
+-- Return the result or the error of a statement that a role executes. The statement is always rolled back.
 CREATE FUNCTION attempt(role text, statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     answer text;
@@ -99,7 +99,7 @@ SELECT error_of($$SELECT feed_drop('mine', 'inorder_feeder')$$);
 SELECT error_of($$SELECT feed_create('new', 'private.plain')$$);
 SET ROLE inorder_mover;
 SELECT error_of($$SELECT feed_drop('theirs', 'inorder_owner')$$);
--- Only a role that can follow the hint gets the hint.
+-- The hint is shown only to roles that can follow it.
 \set SHOW_CONTEXT never
 SELECT n FROM feed_read('theirs', null::private.events);
 SET ROLE inorder_stranger;
@@ -108,7 +108,8 @@ SELECT (feed_take_batch('theirs', 'w', owner => 'inorder_owner')).number;
 SET ROLE inorder_blind;
 SELECT (feed_take_batch('theirs', 'w', owner => 'inorder_owner')).number;
 
--- Calls without a rollback: feeds of a reader and of other roles, and rows of partitions that are created meanwhile.
+-- Calls without a rollback: feeds of a reader and of other roles, and rows of partitions that are created in the
+-- meantime.
 SET ROLE inorder_reader;
 SELECT feed_create('theirs', 'private.events'), feed_create('mine', 'private.events');
 SELECT name, owner, relation, key_column FROM feeds ORDER BY name, owner;
@@ -133,14 +134,14 @@ SELECT n FROM feed_batch_rows('mine', 1, null::private.events, 'inorder_reader')
 SELECT feed_finish_batch('mine', r.number, r.token, 'inorder_reader'), feed_finish_batch('mine', f.number, f.token, 'inorder_feeder')
 FROM feed_take_batch('mine', 'w', owner => 'inorder_reader') AS r, feed_take_batch('mine', 'w', owner => 'inorder_feeder') AS f;
 SELECT name, owner, unfinished_batch, isempty(position) AS at_beginning FROM feeds ORDER BY name, owner;
--- feed_create() creates a feed of its caller, also if the caller owns the table.
+-- feed_create() creates a feed that belongs to its caller, even if the caller owns the table.
 SELECT error_of($$SELECT feed_create('theirs', 'private.events')$$);
 SELECT feed_create('mine', 'private.events', 'now'), feed_drop('mine');
 RESET ROLE;
 SELECT error_of($$SELECT feed_drop('theirs')$$);
 SELECT feed_drop('mine', 'inorder_feeder'), feed_drop('mine', 'inorder_reader');
 
--- The memberships and privileges at the time of the call decide.
+-- Memberships and privileges are checked at the time of the call.
 GRANT inorder_feeder TO inorder_stranger;
 SET ROLE inorder_feeder;
 SELECT feed_create('mine', 'private.events');
@@ -151,7 +152,7 @@ RESET ROLE;
 REVOKE inorder_feeder FROM inorder_stranger;
 SET ROLE inorder_stranger;
 SELECT error_of($$SELECT feed_seek('mine', 'beginning', 'inorder_feeder')$$);
--- A role that has lost SELECT still sees and can drop its feed, but cannot move it.
+-- A role that has lost SELECT can still see and drop its feed, but cannot move it.
 RESET ROLE;
 REVOKE SELECT ON private.events FROM inorder_feeder;
 SET ROLE inorder_feeder;
@@ -177,8 +178,8 @@ SELECT error_of(format('SELECT feed_create(''new'', %s::regclass)', relation::oi
 SELECT error_of(format('SELECT exact_count(%s)', relation::oid)) = error_of(format('SELECT reader_start(%s)', relation::oid)) AS same_error FROM feeds;
 RESET ROLE;
 
--- The state is accessible only through the public functions: privileges on tables, functions and types of the internal
--- schema.
+-- The state is accessible only through the public functions. These are the privileges on tables, functions and types of
+-- the internal schema.
 CREATE FUNCTION denied(role text) RETURNS TABLE (place text, schema text, others text) LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('SET LOCAL ROLE %s', role);

@@ -1,13 +1,13 @@
--- Workers divide a feed by a column: shares, their order, batches that hold a share back, and calls that such a feed
--- refuses.
+-- Workers divide a feed by a column: shares and their order, batches that hold back a share, and calls that are refused
+-- for such a feed.
 CREATE OR REPLACE FUNCTION inorder_internal.first_number() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint';  -- the first batch is 1
 \set SHOW_CONTEXT never
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY, stream text NOT NULL, version int, note text, made text GENERATED ALWAYS AS ('x') STORED NOT NULL);
 CREATE INDEX ON events (seq);
 CREATE VIEW queued AS
 SELECT number, share, rows, worker, tries, dead_since IS NOT NULL AS is_dead FROM feed_batches WHERE name = 'f' ORDER BY number, share, rows DESC;
--- The query is planned at each call. A kept plan, such as that of an SQL function on version 19, would have the former
--- types of columns.
+-- The query is planned at each call. A cached plan, such as that of an SQL function on version 19, would have the
+-- former column types.
 CREATE FUNCTION rows_of(number bigint) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     found text;
@@ -15,7 +15,7 @@ BEGIN
     EXECUTE $q$SELECT string_agg(concat(stream, version), ' ') FROM feed_batch_rows('f', $1, null::events)$q$ INTO found USING number;
     RETURN found;
 END $$;
--- Columns and arguments that are refused.
+-- These columns and arguments are refused.
 SELECT feed_create('f', 'events', partition_by => 'nothing');
 SELECT feed_create('f', 'events', partition_by => 'version');
 SELECT feed_create('f', 'events', partition_by => 'note');
@@ -27,7 +27,7 @@ SELECT feed_create('f', 'events', partition_by => 'stream', whole_transactions =
 CREATE TABLE doubles (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), amount numeric NOT NULL);
 SELECT feed_create('f', 'doubles', partition_by => 'amount');
 DROP TABLE doubles;
--- Sixteen shares, unless another number is given.
+-- There are sixteen shares unless another number is given.
 SELECT feed_create('f', 'events', partition_by => 'stream');
 SELECT partition_by, shares, blocked_shares FROM feeds;
 SELECT feed_drop('f');
@@ -44,7 +44,7 @@ SELECT rows_of(:two);
 SELECT * FROM feed_take_batch('f', 'u', 6);
 SELECT * FROM queued;
 SELECT feed_wait('f', '0');
--- Later rows are added to a batch that no worker has had, up to max_rows.
+-- Later rows are added, up to max_rows, to a batch that was not yet given to a worker.
 INSERT INTO events (stream, version) VALUES ('a', 5);
 INSERT INTO events (stream, version) VALUES ('b', 5);
 INSERT INTO events (stream, version) VALUES ('c', 5);
@@ -57,7 +57,7 @@ SELECT number AS two, token AS two_token FROM feed_take_batch('f', 'v', 6) \gset
 SELECT rows_of(:two);
 SELECT number AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
 SELECT rows_of(:one);
--- A returned batch holds back its share, also while the batch waits for retry_after.
+-- A returned batch holds back its share, even while it waits for retry_after.
 INSERT INTO events (stream, version) SELECT s, 6 FROM unnest('{a,b,c}'::text[]) AS s;
 SELECT feed_fail_batch('f', :one, :one_token, 'later', retry_after => '1 h');
 SELECT * FROM feed_take_batch('f', 'w', 6);
@@ -75,7 +75,7 @@ SELECT rows_of(:two);
 SELECT feed_finish_batch('f', :two, :two_token);
 SELECT * FROM feed_take_batch('f', 'v', 6);
 SELECT feed_wait('f', '0');
--- The share continues when the dead batch is finished by hand or tried again.
+-- The share continues when the dead batch is finished manually or retried.
 SELECT rows_of(:one);
 SELECT feed_retry_batch('f', :one);
 SELECT * FROM queued;
@@ -90,7 +90,7 @@ SELECT feed_passed('events') <= (SELECT uuid_xact_id(id) FROM events WHERE strea
 SELECT rows_of(number), feed_finish_batch('f', number, token) FROM feed_take_batch('f', 'w', 6);
 SELECT * FROM feed_take_batch('f', 'w', 6);
 SELECT worker_batches, dead_batches, blocked_shares, caught_up IS NOT FALSE AS caught_up, feed_passed('events') > (SELECT max(uuid_xact_id(id)) FROM events) AS passed FROM feeds;
--- Other functions that read the feed are refused.
+-- Other functions refuse to read the feed.
 SELECT * FROM feed_read('f', null::events);
 SELECT * FROM feed_peek('f', null::events);
 SELECT feed_apply('f', 'SELECT FROM batch');
@@ -122,7 +122,7 @@ ALTER TABLE events ALTER stream DROP NOT NULL;
 SELECT rows_of(:one);
 ALTER TABLE events ALTER stream SET NOT NULL;
 SELECT rows_of(:one);
--- varchar has the hashes of text. Another type has other hashes: batches would have other rows.
+-- varchar has the same hashes as text. Another type has different hashes, so that batches would have different rows.
 ALTER TABLE events ALTER stream TYPE varchar(10);
 SELECT rows_of(:one);
 -- A proof made for another feed, for which the column has had the new type from the start, does not apply.
@@ -148,7 +148,7 @@ SELECT * FROM feed_take_batch('f', 'v', 6);
 SELECT feed_drop('f');
 SELECT count(*) FROM inorder_internal.share_worker;
 DROP VIEW queued;
--- The rows of one transaction are in many pieces: each row is delivered once, in the order of the key.
+-- The rows of one transaction are in many batches. Each row is delivered once, in the order of the key.
 CREATE TABLE numbered (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id(), n int NOT NULL);
 CREATE INDEX ON numbered (xact);
 SELECT feed_create('n', 'numbered', partition_by => 'n', shares => 3);
@@ -177,7 +177,7 @@ DROP FUNCTION all_rows;
 SELECT worker_batches, partial IS NULL AS whole FROM feeds;
 SELECT feed_drop(name) FROM feeds;
 DROP TABLE numbered, events;
--- Equal keys with different bytes, if the server has such collations.
+-- Equal keys with different bytes are in one share, if the server has nondeterministic collations.
 CREATE FUNCTION divide_by_equal_keys() RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
     CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);

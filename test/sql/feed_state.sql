@@ -1,4 +1,5 @@
--- Inconsistent state, as after a dump, a restore or a manual change: it is checked when it is used, and never executed.
+-- The state may be inconsistent after a dump, a restore or a manual change. It is checked when it is used, and never
+-- executed.
 CREATE TABLE events (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE pairs (a text COLLATE "C", b int, xact bigint NOT NULL DEFAULT xact_id(), PRIMARY KEY (a, b));
 CREATE INDEX ON pairs (xact);
@@ -17,7 +18,7 @@ SELECT regexp_replace(error_of(s), 'row contains.*', 'row …') FROM unnest(ARRA
     'UPDATE inorder_internal.feed_table SET order_columns = ''{a,NULL}'' WHERE NOT is_uuid', 'UPDATE inorder_internal.feed_table SET order_columns = ''{n}'' WHERE is_uuid',
     'UPDATE inorder_internal.feed SET created = ''infinity''', 'UPDATE inorder_internal.feed_state SET seq = -1', 'UPDATE inorder_internal.feed_state SET caught_up_at = ''-infinity''',
     'UPDATE inorder_internal.count_part SET rows = -1', 'UPDATE inorder_internal.count_part SET counted = ''{(,)}''']) AS s;
--- State of tables and feeds that the extension did not write is not used before the owner of the table accepts it.
+-- State that the extension did not write is not used until the owner of the table accepts it.
 BEGIN;
 UPDATE inorder_internal.feed_state SET position.last_key = (position).last_key WHERE relation = 'pairs'::regclass;
 SELECT error_of(s) FROM unnest(ARRAY[$$SELECT feed_read('pairs', null::pairs)$$, $$SELECT (feed_take_batch('pairs', 'w')).number$$, $$SELECT feed_seek('pairs', 'here')$$, $$SELECT feed_read('events', null::events)$$]) AS s;
@@ -31,7 +32,7 @@ SELECT feed_seek('events', 'here');
 SELECT n FROM feed_read('events', null::events);
 SELECT b FROM feed_read('pairs', null::pairs);
 ROLLBACK;
--- Changes the state, runs the statements, and rolls back. The change is marked as written by the extension, because
+-- Change the state, execute the statements, and roll back. The change is marked as written by the extension, because
 -- other state would not be used.
 CREATE FUNCTION with_state(change text, VARIADIC statements text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
@@ -64,7 +65,7 @@ SELECT with_state($$UPDATE inorder_internal.feed_state SET position.partial = 28
 SELECT left(error_of($$UPDATE inorder_internal.feed_state SET position.partial = -5$$), 80) AS refused;
 -- Members that are not tables.
 SELECT with_state($$UPDATE inorder_internal.feed_state SET position.members = ARRAY[NULL, ROW(1, 'x', 'y', NULL, NULL, NULL)::feed_member]$$, :'read_events', :'read_pairs');
--- Columns that the table lacks, or that have another type or purpose.
+-- Columns that the table lacks, or that have a different type or purpose.
 SELECT with_state($$UPDATE inorder_internal.feed_table SET key_column = 'n', order_columns = CASE WHEN is_uuid THEN '{n}' ELSE order_columns END$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$);
 SELECT with_state($$UPDATE inorder_internal.feed_table SET key_column = 'id"; --', order_columns = CASE WHEN is_uuid THEN '{"id\"; --"}'::name[] ELSE order_columns END$$, :'read_events');
 SELECT with_state($$UPDATE inorder_internal.feed_table SET order_columns = '{b,a}' WHERE NOT is_uuid$$, :'read_pairs');

@@ -1,5 +1,5 @@
 \set SHOW_CONTEXT never
--- Whole transactions: max_rows is rounded up to the end of the last one.
+-- With whole transactions, max_rows is rounded up to the end of the last transaction.
 CREATE TABLE u (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), size int);
 CREATE TABLE b (k int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, size int, xact bigint NOT NULL DEFAULT xact_id());
 CREATE INDEX ON b (xact) WHERE xact > 0;
@@ -12,7 +12,7 @@ SELECT name, order_column, whole_transactions FROM feeds ORDER BY name;
 \set ECHO none
 SELECT format('INSERT INTO %s (size) SELECT %s FROM generate_series(1, %2$s)', t, s) FROM unnest('{3,10,1,1,5}'::int[]) WITH ORDINALITY AS s(s, place), unnest('{u,b,p}'::text[]) AS t ORDER BY place \gexec
 \set ECHO all
--- The sizes of the transactions in each batch, and the number of transactions that are in several batches.
+-- Return the sizes of the transactions in each batch, and the number of transactions that are in several batches.
 CREATE FUNCTION read(feed text, max_rows int, OUT batches text, OUT parts bigint) LANGUAGE plpgsql AS $$
 DECLARE
     found text;
@@ -38,12 +38,12 @@ SELECT feed_finish_batch('b whole', 1, token) FROM feed_take_batch('b whole', 'w
 SELECT partial FROM feeds WHERE name = 'b whole';
 SELECT t, m, w, (SELECT count(*) FROM unnest((b).transactions)) > 0 AS some, (b).cut IS NOT NULL AS cut
 FROM unnest('{u,b,p}'::regclass[]) AS t, unnest('{4,13}'::int[]) AS m, unnest('{t,f,NULL}'::bool[]) AS w, reader_next_batch(t, reader_start(t), m, w) AS b ORDER BY t::text, m, w;
--- After a position inside a transaction, the next batch is the rest of that transaction, and no more.
+-- After a position inside a transaction, the next batch has only the remaining rows of that transaction.
 CREATE TABLE kept AS SELECT t, reader_advance(s, reader_next_batch(t, s, 4)) AS p FROM unnest('{u,b,p}'::regclass[]) AS t, reader_start(t) AS s;
 SELECT (SELECT count(*) FROM reader_batch_rows(t, reader_next_batch(t, p, 1, true), null::u)) FROM kept WHERE t = 'u'::regclass;
 SELECT (SELECT count(*) FROM reader_batch_rows(t, reader_next_batch(t, p, 1, true), null::b)) FROM kept WHERE t = 'b'::regclass;
 SELECT (SELECT count(*) FROM reader_batch_rows(t, reader_next_batch(t, p, 10, true), null::p)) FROM kept WHERE t = 'p'::regclass;
--- In the order of a column, whole transactions are refused.
+-- Whole transactions are refused for a feed with an order column.
 CREATE INDEX ON b (k);
 SELECT feed_create('no', 'b', order_column => 'k', whole_transactions => true);
 SELECT reader_next_batch('b', reader_start('b', order_column => 'k'), 1, true);

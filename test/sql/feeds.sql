@@ -16,7 +16,7 @@ SELECT name, unfinished_batch, batch_worker FROM feeds ORDER BY name;
 SELECT feed_finish_batch('b', 1, token) FROM feed_take_batch('b', 'w');
 SELECT count(*) FROM feed_read('a', null::events) AS a, feed_read('b', null::events) AS b;
 SELECT name, partial IS NOT NULL AS partial, unfinished_batch, batch_worker, backlog_rows FROM feeds ORDER BY name;
--- The calling transaction holds back its own rows. A transaction that writes into other tables, or has no id, holds
+-- The calling transaction holds back its own rows. A transaction that writes to other tables, or has no id, holds
 -- nothing back.
 BEGIN;
 SELECT name, writers FROM feeds ORDER BY name;
@@ -44,7 +44,7 @@ SELECT feed_drop('a'), feed_drop('b');
 SELECT count(*) FROM feeds;
 DROP TABLE events, other;
 
--- Rows are counted by the index, up to 10000, without ANALYZE. All rows of a transaction that was read in part count.
+-- Rows are counted with the index, up to 10000, without ANALYZE. If a transaction was read in part, all its rows count.
 CREATE TABLE k (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(5000000000), n int);
 CREATE TABLE p (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n);
 CREATE INDEX ON p (id);
@@ -70,7 +70,7 @@ SELECT * FROM unread ORDER BY name;
 SELECT count(*) FROM feed_read('k', null::k);
 SELECT count(*) FROM feed_read('p', null::p);
 SELECT * FROM unread ORDER BY name;
--- The view plans no query over the table: functions of its indexes and constraints are not called.
+-- The view plans no query on the table, so that functions of its indexes and constraints are not called.
 CREATE FUNCTION shout(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE WARNING 'called'; RETURN $1; END $$;
 CREATE INDEX ON k (shout(n)) WHERE n < 0;
 ALTER TABLE k ADD CHECK (shout(1) = 1) NOT VALID;

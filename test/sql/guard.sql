@@ -1,5 +1,6 @@
--- The guard: a row has the number of the transaction that inserts it, and keeps this number, however it is inserted.
--- Statistics are off: otherwise feed_enable() would warn of deleted and updated rows, but only in some runs.
+-- The guard ensures that a row has the number of the transaction that inserts it, and keeps this number, however it is
+-- inserted. track_counts is off, because feed_enable() would otherwise warn about deleted and updated rows in some
+-- runs.
 SET track_counts = off;
 CREATE FUNCTION refused(statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -15,7 +16,7 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 CREATE FUNCTION floor_key(number bigint) RETURNS uuid LANGUAGE sql AS $$ SELECT uuid_xact_floor(number) $$;
 
--- Keys that this session generated earlier, in another transaction.
+-- This session generated these keys earlier, in another transaction.
 CREATE TABLE k (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int UNIQUE, note text);
 CREATE TABLE d (id int, part int, xact bigint DEFAULT xact_id(), note text, PRIMARY KEY (part, id));
 CREATE INDEX ON d (xact) WHERE xact > 0;
@@ -24,7 +25,7 @@ CREATE INDEX ON g (xact);
 SELECT uuid_xact_nextval() AS drawn, xact_id() AS drawn_number \gset
 SELECT feed_enable('k'), feed_enable('d'), feed_enable('g');
 SELECT * FROM inorder_internal.feed_table ORDER BY relation::text;
--- A second feed_enable() changes nothing.
+-- Calling feed_enable() again changes nothing.
 SELECT count(*) FROM (SELECT feed_enable(t) FROM unnest('{k,d,g}'::regclass[]) AS t) AS enabled;
 SELECT tgrelid::regclass AS table, tgname, tgenabled, tgtype, tgattr FROM pg_trigger WHERE tgfoid = 'feed_guard'::regproc ORDER BY tgrelid::regclass::text, tgname;
 
@@ -39,7 +40,7 @@ SELECT refused('INSERT INTO k VALUES (NULL, 4)');
 SELECT refused('INSERT INTO k VALUES (gen_random_uuid(), 4)');
 SELECT refused('INSERT INTO k VALUES (uuid_v7_nextval(), 4)');
 SELECT refused('INSERT INTO k VALUES (uuid_xact_nextval(1), 4)');
--- A key of another version with the right number is refused.
+-- A key with the right number, but of another UUID version, is refused.
 SELECT refused('INSERT INTO k SELECT overlay(uuid_xact_nextval()::text PLACING ''7'' FROM 15)::uuid, 4');
 SELECT refused('WITH moved AS (SELECT id FROM k WHERE n = 1) INSERT INTO k SELECT id, 4 FROM moved');
 SELECT refused(format('INSERT INTO d VALUES (4, 1, %s)', :'drawn_number'));
@@ -49,7 +50,8 @@ SELECT refused('INSERT INTO d VALUES (4, 1, xact_id() + 4294967296)');
 SELECT refused('INSERT INTO d VALUES (4, 1, xact_id(1))');
 SELECT refused(format('INSERT INTO g VALUES (4, %s)', :'drawn_number'));
 SELECT error_of($$INSERT INTO d VALUES (4, 1, 1)$$) ~ '23514 .*has 1, and the current transaction is \d+' AS detail;
--- Keys of the current transaction are accepted, generated before or by the INSERT, also in savepoints.
+-- Keys of the current transaction are accepted, whether they were generated before or by the INSERT, even in
+-- savepoints.
 BEGIN;
 SELECT uuid_xact_nextval() AS mine, xact_id() AS mine_number \gset
 SAVEPOINT s;
@@ -95,7 +97,7 @@ SELECT refused('INSERT INTO g VALUES (5)');
 DROP RULE also ON g;
 SELECT count(*) AS inserted, count(*) FILTER (WHERE note = 'upserted') AS upserted, count(*) FILTER (WHERE note = 'merged') AS merged FROM k;
 
--- Columns on which readers rely cannot change; all others can.
+-- Columns on which readers rely cannot change. All other columns can.
 SELECT refused('UPDATE k SET id = uuid_xact_nextval() WHERE n = 1');
 SELECT refused('UPDATE k SET id = NULL WHERE n = 1');
 UPDATE k SET id = id, note = 'same' WHERE n = 1;
@@ -125,7 +127,7 @@ SELECT refused('TRUNCATE parent CASCADE');
 SELECT feed_drop('child');
 DROP TABLE child, parent;
 
--- Logical replication applies rows as a replica, where ordinary triggers do not fire.
+-- Logical replication applies rows with session_replication_role = replica, where ordinary triggers do not fire.
 SET session_replication_role = replica;
 SELECT refused('INSERT INTO k VALUES (floor_key(7), 20)');
 SELECT refused('INSERT INTO d VALUES (20, 1, 7)');
@@ -135,7 +137,7 @@ SELECT refused('DELETE FROM ' || t) FROM unnest('{k,d,g}'::regclass[]) AS t;
 SELECT refused('TRUNCATE ' || t) FROM unnest('{k,d,g}'::regclass[]) AS t;
 RESET session_replication_role;
 
--- A trigger of the user that overwrites the number fires before the guard.
+-- A user's trigger that overwrites the number fires before the guard.
 CREATE FUNCTION forge() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN new.id := floor_key(7); RETURN new; END $$;
 CREATE TRIGGER z BEFORE INSERT OR UPDATE ON k FOR EACH ROW EXECUTE FUNCTION forge();
 SELECT refused('INSERT INTO k (n) VALUES (21)');
@@ -153,14 +155,14 @@ CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL;
 CREATE TRIGGER a BEFORE INSERT ON k FOR EACH ROW EXECUTE FUNCTION skip();
 INSERT INTO k (n) VALUES (22);
 DROP TRIGGER a ON k;
--- With a BEFORE UPDATE trigger the server recomputes generated columns.
+-- With a BEFORE UPDATE trigger, the server recomputes generated columns.
 CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$;
 CREATE TRIGGER touch BEFORE UPDATE ON g FOR EACH ROW EXECUTE FUNCTION keep();
 SELECT refused('UPDATE g SET note = ''touched'' WHERE id = 1');
 DROP TRIGGER touch ON g;
 UPDATE g SET note = 'touched' WHERE id = 1;
 
--- Columns that are renamed, that follow a dropped column, that have a wrong type, or that have a base.
+-- Columns that are renamed, follow a dropped column, have a wrong type, or have a base.
 ALTER TABLE g RENAME id TO ident;
 UPDATE g SET note = note;
 SELECT refused('UPDATE g SET ident = 10 WHERE ident = 1');
@@ -174,7 +176,7 @@ SELECT feed_enable('b');
 SELECT base FROM inorder_internal.feed_table WHERE relation = 'b'::regclass;
 INSERT INTO b (n) VALUES (1);
 SELECT refused('INSERT INTO b VALUES (uuid_xact_nextval(), 2)');
--- If the default is changed without feed_enable(), no row can be inserted until both agree.
+-- If the default is changed without feed_enable(), no row can be inserted until the guard and the default agree.
 ALTER TABLE b ALTER id SET DEFAULT uuid_xact_nextval(base => 2000);
 SELECT refused('INSERT INTO b (n) VALUES (2)');
 SELECT feed_enable('b');
@@ -182,7 +184,7 @@ SELECT base FROM inorder_internal.feed_table WHERE relation = 'b'::regclass;
 INSERT INTO b (n) VALUES (2);
 SELECT feed_disable('b');
 DROP TABLE b;
--- Wrong triggers that were created by hand.
+-- Wrong triggers that were created manually.
 CREATE TABLE b (id text);
 CREATE FUNCTION made(definition text, VARIADIC statements text[] DEFAULT '{"INSERT INTO b VALUES (''x'')"}') RETURNS SETOF text LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,10 +1,11 @@
--- A role that is not a superuser can install the extension. Every function has a comment, and the right labels.
+-- A role that is not a superuser can install the extension. Every function has a comment, and the right volatility and
+-- parallel labels.
 \set SHOW_CONTEXT never
 CREATE ROLE inorder_owner;
 CREATE ROLE inorder_other;
 CREATE DATABASE inorder_trusted OWNER inorder_owner;
 \c inorder_trusted
--- The default privileges of the superuser, as whom the script runs, grant everything.
+-- The script runs as the superuser, whose default privileges grant everything.
 ALTER DEFAULT PRIVILEGES GRANT ALL ON SCHEMAS TO PUBLIC, inorder_other;
 ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO PUBLIC;
 ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO inorder_other WITH GRANT OPTION;
@@ -34,7 +35,7 @@ SELECT o.owner, o.class, count(*) > 0 AS some FROM members JOIN (
     UNION ALL SELECT 'pg_operator'::regclass, oid, oprowner::regrole FROM pg_operator UNION ALL SELECT 'pg_opclass'::regclass, oid, opcowner::regrole FROM pg_opclass
     UNION ALL SELECT 'pg_opfamily'::regclass, oid, opfowner::regrole FROM pg_opfamily) AS o ON o.class = classid AND o.oid = objid
 GROUP BY o.owner, o.class ORDER BY o.owner::text, o.class::text;
--- Roles with privileges in the internal schema, besides the superuser.
+-- Roles other than the superuser that have privileges in the internal schema.
 SELECT a.grantee::regrole, string_agg(a.privilege_type, ', ' ORDER BY a.privilege_type) AS schema
 FROM pg_namespace, aclexplode(nspacl) AS a WHERE nspname = 'inorder_internal' AND a.grantee <> nspowner GROUP BY a.grantee ORDER BY a.grantee::regrole::text;
 SELECT relname, a.grantee::regrole, string_agg(a.privilege_type, ', ' ORDER BY a.privilege_type) AS rights, bool_or(a.is_grantable) AS grantable
@@ -80,7 +81,7 @@ RESET ROLE;
 DROP DATABASE inorder_trusted;
 DROP ROLE inorder_owner, inorder_other;
 
--- A database in another encoding, in which default privileges grant nothing.
+-- A database with another encoding, and with default privileges that grant nothing.
 CREATE DATABASE inorder_euc_jp TEMPLATE template0 ENCODING 'EUC_JP' LC_COLLATE 'C' LC_CTYPE 'C';
 \c inorder_euc_jp
 SET client_encoding = 'UTF8';
@@ -111,10 +112,10 @@ SELECT pg_describe_object(classid, objid, 0) AS undescribed FROM members
 WHERE obj_description(objid, classid::regclass::name) IS NULL
   AND pg_describe_object(classid, objid, 0) !~ '^(function inorder_(internal|text)|type inorder_internal)\.'
   AND classid NOT IN ('pg_opclass'::regclass, 'pg_opfamily'::regclass, 'pg_cast'::regclass) AND NOT (classid = 'pg_type'::regclass AND EXISTS (SELECT FROM pg_type t LEFT JOIN pg_class c ON c.oid = typrelid WHERE t.oid = objid AND (typcategory = 'A' OR relkind <> 'c')));
--- Names of arguments need no quotes.
+-- Argument names need no quotes.
 SELECT p.oid::regprocedure AS function, a AS quoted FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass, unnest(proargnames) AS a
 WHERE quote_ident(a) <> a;
--- No function is SECURITY DEFINER, or finds objects by the search_path of the caller. For functions that only the owner
+-- No function is SECURITY DEFINER, or looks up objects in the caller's search_path. For functions that only the owner
 -- can execute, the search_path was set before.
 SELECT p.oid::regprocedure AS runs_as_its_owner FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass WHERE prosecdef;
 SELECT p.oid::regprocedure AS by_path, lanname FROM members JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass JOIN pg_language l ON l.oid = prolang
@@ -124,7 +125,7 @@ WHERE lanname = 'plpgsql' AND NOT coalesce('search_path=pg_catalog, pg_temp' = A
    OR lanname = 'sql' AND prosqlbody IS NULL
    OR lanname NOT IN ('plpgsql', 'sql', 'c', 'internal');
 SELECT oid::regclass AS view, reloptions FROM members JOIN pg_class ON oid = objid AND classid = 'pg_class'::regclass WHERE relkind = 'v';
--- The state: the parts that are dumped, and the primary key of each table.
+-- The state: the tables that are dumped, and the primary key of each table.
 SELECT relname, c.condition FROM pg_extension, unnest(extconfig, extcondition) AS c(oid, condition) JOIN pg_class USING (oid) WHERE extname = 'inorder' ORDER BY relname;
 SELECT oid::regclass AS table, (SELECT pg_get_constraintdef(k.oid) FROM pg_constraint AS k WHERE k.conrelid = c.oid AND contype = 'p') AS key, relpersistence, relrowsecurity
 FROM members JOIN pg_class AS c ON oid = objid AND classid = 'pg_class'::regclass WHERE relkind NOT IN ('v', 'c') ORDER BY relname;
@@ -143,7 +144,7 @@ EXPLAIN (COSTS OFF) SELECT uuid_xact_nextval() FROM wide;
 EXPLAIN (COSTS OFF) SELECT xact_id() FROM wide;
 EXPLAIN (COSTS OFF) SELECT uuid_v7_nextval() FROM wide;
 EXPLAIN (COSTS OFF) SELECT uuid_time_nextval() FROM wide;
--- A function that is parallel safe returns 20,000 different keys in parallel workers.
+-- A parallel safe function returns 20,000 different keys in parallel workers.
 WITH made AS MATERIALIZED (SELECT uuid_time_nextval() AS id FROM wide) SELECT count(DISTINCT id) FROM made;
 DROP TABLE wide;
 DROP SEQUENCE plan_seq;
@@ -151,7 +152,8 @@ DROP SEQUENCE plan_seq;
 -- All twelve bits after the milliseconds of a key are in use.
 SELECT count(DISTINCT substr(uuid_v7_nextval()::text, 16, 3)) > 2000 AS fractions FROM generate_series(1, 20000);
 
--- Functions for the following tests: the first bytes of a key as a number, the error of a statement, and its plan.
+-- Functions for the following tests return the first bytes of a key as a number, the error of a statement, and its
+-- plan.
 CREATE FUNCTION prefix(id uuid, bytes int) RETURNS bigint LANGUAGE sql AS $$
     SELECT ('x' || lpad(left(replace(id::text, '-', ''), 2 * bytes), 16, '0'))::bit(64)::bigint
 $$;

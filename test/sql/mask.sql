@@ -16,7 +16,7 @@ CREATE TEMP TABLE v AS SELECT id::uuid, key::bytea, version, masked::uuid FROM (
     ('00000000-04d2-8000-8000-000000000001', '\x000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f', 8, '9adb4750-5968-49b0-b18e-4c3bd79c2e4e'),
     ('018f6b3e-9f10-4c55-8123-456789abcdef', '\x000102030405060708090a0b0c0d0e0f', 4, 'dc92fa72-493b-47b0-8af2-c33af796cdb7')
 ) AS given (id, key, version, masked);
--- The keys alternate: each call has another key than the previous call.
+-- The keys alternate: each call has a different key from the previous call.
 SELECT count(*), count(*) FILTER (WHERE uuid_mask(id, key, version) = masked) AS masked,
     count(*) FILTER (WHERE uuid_unmask(masked, key, version) = id) AS unmasked FROM v;
 SELECT uuid_mask(id, key) = masked AS by_default, uuid_unmask(masked, key) = id AS back FROM v LIMIT 1;
@@ -49,11 +49,11 @@ SELECT flipped, count(*), avg(bit_count(bits)) BETWEEN 60.5 AND 61.5 AS half, mi
 FROM flips GROUP BY flipped ORDER BY 1;
 SELECT count(*) AS bits_that_change, min(share) > 0.45 AS not_seldom, max(share) < 0.55 AS not_often
 FROM (SELECT avg(get_bit(bits, n)) AS share FROM flips, generate_series(0, 127) AS n GROUP BY n) AS s WHERE share > 0;
--- Masks of ids in order are in no order.
+-- The masks of ordered ids are not ordered.
 SELECT abs(corr(a, b)) < 0.05 AS no_order FROM (SELECT row_number() OVER (ORDER BY id) AS a, row_number() OVER (ORDER BY uuid_mask(id, key)) AS b
     FROM made, k WHERE version = 7 AND length = 16) AS ranked;
 
--- With another key, or a value that is not a mask, uuid_unmask() returns another id.
+-- With another key, or with a value that is not a mask, uuid_unmask() returns a different id.
 SELECT count(*) AS of_another_key FROM made, LATERAL (SELECT uuid_mask(id, sha256('a'), version) AS masked) AS m
 WHERE uuid_unmask(masked, sha256('b'), version) IN (SELECT id FROM made);
 

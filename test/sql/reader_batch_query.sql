@@ -1,6 +1,6 @@
 \set SHOW_CONTEXT never
--- The reader runs the query for the rows of a batch: it returns the same rows in the same order as reader_batch_rows(),
--- and reads no other relation.
+-- The reader executes the query for the rows of a batch, which returns the same rows in the same order as
+-- reader_batch_rows(), and reads no other relation.
 CREATE SCHEMA app;
 CREATE TABLE app.u (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int GENERATED ALWAYS AS IDENTITY);
 CREATE TABLE app.b (n int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id());
@@ -12,7 +12,7 @@ SELECT feed_enable(t) FROM unnest('{app.u,app.b,app.p}'::regclass[]) AS t;
 \set ECHO none
 SELECT format('INSERT INTO %s SELECT FROM generate_series(1, %s)', t, s) FROM unnest('{app.u,app.b,app.p}'::text[]) AS t, unnest('{3,10,1,4}'::int[]) AS s \gexec
 \set ECHO all
--- All rows in pieces of 4, by the query and by the function.
+-- Read all rows in batches of 4, with the query and with the function.
 CREATE FUNCTION pieces(t regclass, OUT by_query text, OUT by_function text) LANGUAGE plpgsql AS $$
 DECLARE
     position feed_position := reader_start(t);
@@ -39,8 +39,8 @@ SELECT t, (pieces(t)).* FROM unnest('{app.u,app.b,app.p}'::regclass[]) AS t;
 SELECT name, current_setting(name) FROM unnest('{enable_seqscan,max_parallel_workers_per_gather}'::text[]) AS name;
 COMMIT;
 SELECT current_setting('enable_seqscan');
--- Another relation that gets the name of the table is not read with the privileges of the reader. The second call
--- returns a query with the new name of the table.
+-- Another relation that gets the name of the table is not read with the reader's privileges. The second call returns a
+-- query with the new name of the table.
 CREATE FUNCTION evil() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE 'the code of somebody else'; END $$;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT reader_next_batch('app.u', reader_start('app.u')) AS batch, 'app.u'::regclass::oid AS relation \gset
@@ -53,7 +53,7 @@ SELECT count(n) FROM (:query) AS e;
 ROLLBACK TO s;
 SELECT reader_batch_query(:relation, :'batch') = :'query' AS same;
 ROLLBACK;
--- A partition with rows of the batch is attached meanwhile.
+-- A partition with rows of the batch is attached in the meantime.
 CREATE TABLE app.p2 (LIKE app.p INCLUDING ALL EXCLUDING IDENTITY);
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT reader_next_batch('app.p', reader_start('app.p')) AS batch \gset
@@ -62,7 +62,7 @@ INSERT INTO app.p2 (n, part, xact) OVERRIDING SYSTEM VALUE SELECT 99, 2, min(xac
 ALTER TABLE app.p ATTACH PARTITION app.p2 FOR VALUES IN (2);
 SELECT reader_batch_query('app.p', :'batch');
 ROLLBACK;
--- The query recognizes the table by this function, whatever name the table has.
+-- The query identifies the table with this function, whatever the name of the table.
 SET search_path = public, inorder_text, inorder_internal;
 SELECT feed_is_table(NULL::app.u, reltype), feed_is_table(ROW(NULL, NULL)::app.u, reltype), error_of(format('SELECT feed_is_table(%s, %s)', v, coalesce(r, 'NULL')))
 FROM pg_class, unnest('{NULL::app.b,1,ROW(1),NULL::int,NULL::app.u,NULL::app.u}'::text[], ARRAY[reltype, reltype, reltype, reltype, 0, NULL]::text[]) AS a(v, r)
@@ -75,7 +75,7 @@ WHERE typnamespace = 'pg_catalog'::regnamespace AND typtype = 'b' AND typarray =
 :made;
 SELECT feed_enable('app.n');
 INSERT INTO app.n DEFAULT VALUES;
--- reader_seek() adapts a position to the present guard.
+-- reader_seek() adapts a position to the current guard.
 SELECT reader_seek('app.n', reader_start('app.n')) = reader_start('app.n') AS same FROM feed_enable('app.n');
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT reader_batch_query('app.n', reader_next_batch('app.n', reader_start('app.n'))) AS query \gset

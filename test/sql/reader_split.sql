@@ -10,7 +10,7 @@ CREATE INDEX ON d (id);
 CREATE TABLE d1 PARTITION OF d FOR VALUES FROM (0) TO (30);
 CREATE TABLE d2 PARTITION OF d DEFAULT;
 SELECT feed_enable(t) FROM unnest('{a,b,c,d}'::regclass[]) AS t;
--- Masks the numbers in a text, and removes further ranges, which open transactions of other sessions cause.
+-- Mask the numbers in a string, and remove additional ranges, which are caused by open transactions of other sessions.
 CREATE FUNCTION masked(text) RETURNS text LANGUAGE sql RETURN regexp_replace(regexp_replace($1, '[0-9a-f]{8}-[0-9a-f-]+|[0-9]{3,}', '#', 'g'), '(,\[#,#\))+', '', 'g');
 -- Sixty transactions with one row each, and one transaction with 300 rows in the middle.
 CREATE PROCEDURE fill(relation regclass) LANGUAGE plpgsql AS $$
@@ -22,7 +22,8 @@ BEGIN
     END LOOP;
 END $$;
 CALL fill('a'); CALL fill('b'); CALL fill('c'); CALL fill('d');
--- The number of rows of each part, and whether the parts have each row of the batch exactly once.
+-- These functions return the number of rows of each part, and whether the parts have each row of the batch exactly
+-- once.
 CREATE FUNCTION rows_of(relation regclass, batch feed_batch) RETURNS SETOF int LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY EXECUTE format('SELECT n FROM reader_batch_rows(%L, $1, null::%1$s)', relation) USING batch;
@@ -76,7 +77,7 @@ SELECT t, s.* FROM unnest('{long,placed}'::regclass[]) AS t, reader_next_batch(t
 -- A batch whose rows are not in the order of their numbers: it ends inside a transaction that ended late, after
 -- transactions with higher numbers.
 SELECT (f).transactions IS NOT NULL AS made FROM (SELECT reader_batch_between(ROW(1, '{[0,5)}', 9, '{1}', NULL, NULL, NULL)::feed_position, ROW(1, '{[0,5),[6,20)}', 5, '{7}', NULL, NULL, NULL)::feed_position) AS f) AS b;
--- With an order column: inside a set, or from set to set.
+-- With an order column, a batch is inside a set, or ends in a later set.
 CREATE TABLE e (xact bigint NOT NULL DEFAULT xact_id(), seq bigint PRIMARY KEY);
 CREATE INDEX ON e (xact);
 SELECT feed_enable('e');
@@ -99,7 +100,7 @@ SELECT left(s, 5) || left(masked(substr(s, 6)), 110) AS error FROM (SELECT error
     'SELECT reader_split(''a'', batch_from(''b'', 0, 3), 1)', 'SELECT reader_split(''pg_class'', batch_from(''b'', 0, 3), 1)',
     'SELECT reader_split(''a'', ROW(1, ''{[3,9)}'', 1, ''{}'', NULL, NULL, NULL, NULL, NULL)::feed_batch, 2)',
     'SELECT reader_split(''a'', ROW(1, ''{[3,9)}'', 4, ''{x}'', 4, ''{y}'', NULL, NULL, NULL)::feed_batch, 2)']) AS s) AS s;
--- A position or batch is converted to the text of its jsonb, and back.
+-- A position or batch is converted to its jsonb as text, and back.
 SELECT t, bool_and(p::text = p::jsonb::text AND p::text::feed_position = p AND p::jsonb::feed_position = p AND p::jsonb = to_jsonb(p)) AS same FROM steps GROUP BY t ORDER BY t;
 SELECT bool_and(b::text = b::jsonb::text AND b::text::feed_batch = b AND b::jsonb::feed_batch = b AND b::jsonb = to_jsonb(b)) AS same FROM steps, reader_next_batch(t, p, 7) AS b;
 CREATE TABLE sets (numbers int8multirange);
@@ -110,7 +111,7 @@ SELECT count(*), bool_and(p::text::feed_position IS NOT DISTINCT FROM p AND p::j
 FROM sets, LATERAL (VALUES (ROW(1, numbers, NULL, NULL, NULL, NULL, NULL)::feed_position), (ROW(1, numbers, 7, ARRAY['a "b"', NULL, '{[1,2)}'], NULL, NULL, '1/2')::feed_position),
                            (ROW(1, '{}', NULL, NULL, ROW('s', 2, numbers, NULL, 5, 9, NULL)::feed_order, NULL, NULL)::feed_position),
                            (ROW(1, numbers, NULL, NULL, NULL, ARRAY[ROW(1, 'a "q" \ (', 's', '{1}', NULL, '{x}')::feed_member], '')::feed_position)) AS v(p);
--- A set is read as the input function of its type reads it.
+-- A set is parsed as the input function of its type parses it.
 CREATE FUNCTION read_as(way text, written text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     numbers int8multirange;

@@ -1,7 +1,7 @@
--- uuid_sequence_nextval: (nextval / block_size) mod block_count, exactly.
+-- uuid_sequence_nextval() computes the prefix (nextval / block_size) mod block_count exactly.
 CREATE SEQUENCE s MINVALUE -9223372036854775808 START 1;
 
--- The definition, exact in numeric and rounded down.
+-- expected_prefix() implements the definition with exact numeric division, rounded down.
 CREATE FUNCTION modulo(a numeric, b numeric) RETURNS numeric LANGUAGE sql AS $$
     SELECT mod(mod(a, b) + b, b)
 $$;
@@ -9,7 +9,7 @@ CREATE FUNCTION expected_prefix(n numeric, size numeric, count numeric) RETURNS 
     SELECT modulo(div(n - modulo(n, size), size), count)::bigint
 $$;
 
--- Every combination of sizes and counts, at positions around each border.
+-- Test every combination of sizes and counts at the positions around each boundary.
 CREATE TABLE cases AS
 SELECT size, count, bytes, position
 FROM unnest(ARRAY[1, 2, 255, 256, 257, 65536, 65537, 16777217, 2147483647]) AS size,
@@ -43,13 +43,13 @@ SELECT block, count(*) FROM (SELECT prefix(uuid_sequence_nextval('s', 1000, 300)
                              FROM generate_series(1, 2500)) AS made
 GROUP BY block ORDER BY block;
 
--- Inside a block the order is random.
+-- Inside a block, the order is random.
 SELECT setval('s', 0, false);
 SELECT count(*) FILTER (WHERE id > before) BETWEEN 300 AND 700 AS unordered
 FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before
       FROM (SELECT n, uuid_sequence_nextval('s') AS id FROM generate_series(1, 1001) AS n) AS made) AS pairs;
 
--- A descending sequence walks the blocks downwards.
+-- A descending sequence uses the blocks in descending order.
 CREATE SEQUENCE down INCREMENT -1 START 3 MAXVALUE 3;
 SELECT array_agg(prefix(uuid_sequence_nextval('down', 2, 256), 1)) AS blocks FROM generate_series(1, 8);
 

@@ -55,7 +55,7 @@ SELECT ended_transactions() @> :prepared::bigint AS ended, ended_transactions() 
 COMMIT PREPARED 'inorder snapshot';
 SELECT ended_transactions() @> :prepared::bigint AS ended;
 
--- REPEATABLE READ has one snapshot; otherwise each statement has a new snapshot, also in procedures.
+-- REPEATABLE READ uses one snapshot. Otherwise each statement has a new snapshot, even in procedures.
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT ended_transactions() AS before \gset
 INSERT INTO t VALUES ('repeatable');
@@ -102,7 +102,7 @@ SELECT pg_current_wal_flush_lsn() >= :'place'::pg_lsn - 40 AS flushed;
 RESET synchronous_commit;
 SELECT inorder_internal.make_durable(false);
 
--- A generated column has the number of the inserting transaction, whichever statement inserts.
+-- A generated column has the number of the inserting transaction, whichever statement inserts the row.
 CREATE TABLE g (step text, wanted bigint, xact bigint GENERATED ALWAYS AS (xact_id_generated()) STORED);
 CREATE VIEW wrong AS SELECT * FROM g WHERE xact IS DISTINCT FROM wanted;
 CREATE FUNCTION current_id() RETURNS bigint LANGUAGE sql AS $$ SELECT pg_current_xact_id()::text::bigint $$;
@@ -125,7 +125,7 @@ BEGIN
 EXCEPTION WHEN division_by_zero THEN
     INSERT INTO g VALUES ('handler', current_id());
 END $$;
--- Plans that are kept from one transaction to the next.
+-- Cached plans that are used in several transactions.
 SET plan_cache_mode = force_generic_plan;
 PREPARE add (text) AS INSERT INTO g VALUES ($1, current_id());
 EXECUTE add('prepared 1');
@@ -175,8 +175,8 @@ SELECT xact_id_generated(1000) - xact_id() AS base;
 DROP VIEW wrong;
 DROP TABLE g, t;
 
--- Operations on sets of transactions in C have the same results as those of the server, in the form in which the server
--- stores sets.
+-- The C functions for sets of transactions return the same results as the server's operators, in the form in which the
+-- server stores sets.
 CREATE FUNCTION drawn(seed int, size int) RETURNS int8multirange LANGUAGE sql IMMUTABLE
 RETURN (SELECT coalesce(range_agg(int8range(n, n + 1 + abs(hashint8(n)) % 3)), '{}')
         FROM (SELECT abs(hashint8(seed * 1000 + i)) % (4 * size) AS n FROM generate_series(1, size) AS i) AS s);

@@ -1,4 +1,4 @@
--- Comparisons of keys with times: they are rewritten for the index, and correct at each border.
+-- Comparisons of keys with times are rewritten for the index, and are correct at each boundary.
 SET timezone = 'UTC';
 SET datestyle = 'ISO, YMD';
 SET enable_seqscan = off;
@@ -45,7 +45,8 @@ INSERT INTO moments VALUES ('2026-01-05'), ('2026-02-05'), (NULL);
 EXPLAIN (COSTS OFF) SELECT m.at, k.id FROM moments m JOIN k1 k ON k.id =~ m.at;
 SELECT m.at, k.id FROM moments m JOIN k1 k ON k.id =~ m.at ORDER BY at;
 SET enable_seqscan = off;
--- Volatile operands, which would be evaluated twice and might differ, are left as they are.
+-- Comparisons with volatile operands are not rewritten, because the operands would be evaluated twice, and might
+-- differ.
 EXPLAIN (COSTS OFF) SELECT id FROM k1 WHERE id =~ clock_timestamp();
 -- The planner uses statistics for the comparison: the estimate, about a quarter of the rows, is correct.
 CREATE FUNCTION estimate(statement text) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -99,7 +100,7 @@ SELECT count(*) > 200 AS many, count(*) FILTER (WHERE
     (moment <~ id) <> (moment < time) OR (moment <=~ id) <> (moment <= time) OR (moment >~ id) <> (moment > time) OR
     (moment >=~ id) <> (moment >= time) OR (moment =~ id) <> (moment = time) OR (moment <>~ id) <> (moment <> time)) AS wrong
 FROM b7, m, LATERAL (SELECT uuid_v7_time(id)) AS t (time);
--- The functions without rewriting: the same code, declared without the support function.
+-- These functions have the same code, but no support function, so that their calls are not rewritten.
 SELECT format('CREATE FUNCTION raw_%2$s_%1$s(%3$s, timestamptz) RETURNS boolean AS %4$L, %5$L LANGUAGE C STRICT', name, type, key, '$libdir/inorder', format('uuid_%s_%s_time', type, name)),
        format('CREATE FUNCTION raw_%2$s_%1$s(timestamptz, %3$s) RETURNS boolean AS %4$L, %5$L LANGUAGE C STRICT', name, type, key, '$libdir/inorder', format('time_%s_uuid_%s', name, type))
 FROM unnest(ARRAY['lt', 'le', 'ge', 'gt', 'eq', 'ne']) AS name, (VALUES ('v1', 'uuid_v1'), ('v7', 'uuid')) AS k (type, key) \gexec
@@ -143,7 +144,7 @@ SET ROLE inorder_guest;
 INSERT INTO "Its Own".checked VALUES ('019b76da-a800-7000-8000-000000000000');
 SELECT * FROM "Its Own".seen;
 RESET ROLE;
--- If a role may not execute the bounds, the comparison is not rewritten.
+-- If a role may not execute the bound functions, the comparison is not rewritten.
 REVOKE EXECUTE ON FUNCTION uuid_v7_time_bound FROM PUBLIC;
 SET ROLE inorder_guest;
 EXPLAIN (COSTS OFF) SELECT * FROM "Its Own".seen;
@@ -183,7 +184,7 @@ CREATE TABLE forms AS
 SELECT kind, count(*) AS statements, array_agg(DISTINCT substr(replace(error_of(format('SELECT ' || form, id)), id::text, '…'), 1, 67)) AS errors
 FROM kinds, forms GROUP BY kind ORDER BY kind;
 SELECT '12345678-9abc-4def-8123-456789abcdef'::uuid >=~ now();
--- In the select list the error comes for every key without a time. The result for NULL is NULL.
+-- In the select list, every key without a time raises an error. The result for NULL is NULL.
 SELECT kind, error_of(format('SELECT id >=~ now(), id <~ now() FROM kinds WHERE kind = %L', kind)) <> 'no error' AS refused FROM kinds ORDER BY kind;
 SELECT NULL::uuid >=~ now() AS no_key, id >=~ NULL::timestamptz AS no_moment FROM kinds LIMIT 1;
 
@@ -226,7 +227,7 @@ SELECT condition, by_every_plan('SELECT count(*) FROM since AS s JOIN mixed AS k
 -- A comparison negated by NOT skips no row: its index condition uses the opposite operator.
 SELECT condition, by_every_plan('SELECT count(*) FROM mixed WHERE ' || condition) FROM unnest(ARRAY[
     'NOT (id <~ timestamptz ''2026-01-10'')', 'NOT (id <~ timestamptz ''2026-01-10'') AND n BETWEEN 1 AND 1000']) AS condition;
--- The check does not change estimates, or the use of partial indexes.
+-- The check affects neither estimates nor the use of partial indexes.
 SELECT estimate($$SELECT FROM mixed WHERE id <~ timestamptz '2026-01-01' + interval '250 hours'$$) BETWEEN 230 AND 270 AS estimated;
 DELETE FROM mixed WHERE n NOT BETWEEN 1 AND 1000;
 CREATE INDEX mixed_late ON mixed (n) WHERE id >=~ timestamptz '2026-02-01';
@@ -253,7 +254,7 @@ SELECT statement, left(error_of(statement), 64) AS error FROM unnest(ARRAY[
     'SELECT (SELECT count(*) FROM looks AS i WHERE o.id >=~ now()) FROM looks AS o', 'SELECT id >=~ now() FROM looks', 'SELECT FROM looks AS a JOIN looks AS b ON a.id >=~ now()',
     'DELETE FROM defaults WHERE xact <~ now()', 'UPDATE defaults SET v7 = NULL WHERE xact <~ now()', 'INSERT INTO defaults (v7) SELECT v7 FROM defaults WHERE xact <~ now()',
     'SELECT FROM typed WHERE id >=~ now()', 'SELECT FROM leaves WHERE id >=~ now()', 'SELECT FROM leaf WHERE id >=~ now()', 'SELECT FROM defaults WHERE xact >= uuid_v7_floor(now())']) AS statement;
--- A kept plan is checked again when the default changes.
+-- A cached plan is checked again when the default changes.
 SET plan_cache_mode = force_generic_plan;
 PREPARE kept AS SELECT count(*) FROM defaults WHERE none >=~ now();
 EXECUTE kept;

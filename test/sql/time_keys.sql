@@ -1,4 +1,4 @@
--- uuid_time_nextval: (Unix seconds / interval_length) mod interval_count.
+-- uuid_time_nextval() computes the prefix (Unix seconds / interval_length) mod interval_count.
 --
 -- The clock advances between two readings. The test therefore checks that a key is between the block of an earlier
 -- reading and the block of a later one. The kernel's coarse clock, which the function reads, may be 10 ms behind the

@@ -1,4 +1,4 @@
--- min and max of uuid, and bounds of partitions.
+-- min() and max() of uuid, and partition bounds.
 SET timezone = 'UTC';
 CREATE TABLE k (id uuid);
 SELECT min(id), max(id) FROM k;
@@ -32,7 +32,7 @@ SELECT step, count(*) FROM unnest(ARRAY['2 years', '30000 years', '300000 years'
     uuid_v7_partition_bounds('2026-01-01', '2027-01-01', step) GROUP BY step ORDER BY step;
 SELECT name, upper FROM uuid_v7_partition_bounds('1970-01-01', '10889-08-02 05:31:50.655999', '8000 years');
 SELECT error_of($$SELECT uuid_v7_partition_bounds('2026-03-01', '2026-04-01', '-1 month 31 days')$$);
--- Names are unique even when clocks are turned back.
+-- Names are unique even when clocks are set back.
 SET timezone = 'Europe/Berlin';
 SELECT count(*), count(DISTINCT name) FROM uuid_v7_partition_bounds('2026-10-24', '2026-10-27', '1 hour');
 SELECT count(*), count(DISTINCT name) FROM uuid_v7_partition_bounds('2026-10-20', '2026-10-30', '24 hours');

@@ -28,8 +28,8 @@ FROM unnest(ARRAY[U&'fb2893ae-9265-11e8-90d8-e03f496e73\00B0', U&'\00B02893ae-92
 -- Casts work in both directions. The cast to uuid_v1 checks the version.
 SELECT 'fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid::uuid_v1, 'fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1::uuid;
 SELECT error_of($$SELECT '919108f7-52d1-4320-9bac-f847db4148a8'::uuid::uuid_v1$$);
--- The function of the old extension converts in both directions, by the type of its argument. A literal without a type
--- is ambiguous.
+-- The old extension's function converts in both directions, depending on the type of its argument. A literal without a
+-- type is ambiguous.
 SELECT uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid), pg_typeof(uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid)),
        uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1), pg_typeof(uuid_v1_convert('fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1)),
        uuid_v1_convert(NULL::uuid) IS NULL AS none, uuid_v1_convert(NULL::uuid_v1) IS NULL AS none_either;
@@ -50,8 +50,8 @@ SELECT count(*) FILTER (WHERE uuid_v1_get_epoch(id) <> (x - 122192928000000000):
 FROM (SELECT x, (lpad(to_hex(x & 4294967295), 8, '0') || lpad(to_hex(x >> 32 & 65535), 4, '0') || '1' || lpad(to_hex(x >> 48), 3, '0') || '8000000000000000')::uuid_v1 AS id
       FROM (SELECT 139000000000000000 + n * 7919000003 AS x FROM generate_series(1, 20000) AS n) AS t) AS v;
 
--- Values are ordered by time, then clock sequence, then node. The three examples of P4 are in order, though the third
--- has the smallest time_low. Six neighbouring values are in order, too.
+-- Values are ordered by time, then clock sequence, then node. Three values are in order, though the third has the
+-- smallest time_low. Six neighbouring values are in order, too.
 SELECT 'fb2893ae-9265-11e8-90d8-e03f496e733b'::uuid_v1 < 'fb2c3d2e-9265-11e8-a131-e03f49777cbb' AS first,
        'fb2c3d2e-9265-11e8-a131-e03f49777cbb'::uuid_v1 < '00393a28-9266-11e8-af1b-e03f4957fa73' AS second;
 CREATE TABLE ladder AS SELECT rank, id::uuid_v1 FROM unnest(ARRAY[
@@ -65,7 +65,7 @@ FROM ladder a, ladder b;
 SELECT min(id), max(id) FROM ladder;
 DROP TABLE ladder;
 
--- Rows in random order, many with equal times. The expected order is that of the parts.
+-- The rows are in random order, and many have equal times. The expected order is that of the parts.
 CREATE TABLE v (n int, id uuid_v1);
 INSERT INTO v SELECT n, (lpad(to_hex(n % 997 * 4000037::bigint), 8, '0') || '-' || lpad(to_hex(n % 7), 4, '0') || '-11e' || n % 10 || '-9'
                          || lpad(to_hex(n % 4096), 3, '0') || '-' || lpad(to_hex(n), 12, '0'))::uuid_v1

@@ -12,7 +12,7 @@ SELECT count(*) FILTER (WHERE substr(id::text, 15, 1) <> '7') AS wrong_version,
        count(*) FILTER (WHERE uuid_v7_time(id) < uuid_v7_time(before)) AS earlier
 FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before FROM made) AS pairs;
 
--- The time is that of the clock, to the microsecond.
+-- The time of a key is that of the clock, to the microsecond.
 DO $$
 DECLARE
     before timestamptz;
