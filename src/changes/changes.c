@@ -2,11 +2,9 @@
  * changes.c
  *	  Return changes of a table to the caller.
  *
- * sql/changes/changes.sql describes which rows are read, and why a copy that
- * applies the changes equals the table.  The text of a query cannot name the
- * table's type.  The query therefore returns the columns of the table
- * separately, and the functions below form a row of that type from these
- * columns.
+ * sql/changes/changes.sql describes which rows are read, and why a copy that applies the changes equals the table.  The
+ * query string cannot name the table's type.  The query therefore returns the columns of the table separately, and the
+ * functions below form a row of that type from these columns.
  */
 #include "postgres.h"
 

@@ -7,9 +7,8 @@
  * of each role that changes the logged table.  The trigger cannot write into a
  * foreign table, which would require a plan.
  *
- * Rows are routed to the partitions in the partition directory.  Examining a
- * thousand partitions for every statement would cost more than the statement.
- * The session therefore keeps the result of the check until the server
+ * Rows are routed to the partitions in the partition directory.  Examining a thousand partitions for every statement
+ * would cost more than the statement.  The session therefore caches the result of the check until the server
  * invalidates the log or a partition (ports/table_proof.c).
  */
 #include "postgres.h"
@@ -31,20 +30,21 @@
 #include "ports/table.h"
 
 /*
- * Maximum number of logs for which a session keeps proofs.  If a session needs more proofs, all proofs are discarded.
+ * Maximum number of logs for which a session caches the result.  If there are more logs, all cached results are
+ * discarded.
  */
 #define MOST_LOGS 256
 
-/* The proof that the partitions of a log may be written */
+/* The cached result of a check: rows may be written into the partitions of a log */
 typedef struct ProvedLog
 {
 	Oid			log;			/* key of the cache */
-	uint64		since;			/* number of invalidations when the proof was made or checked */
+	uint64		since;			/* number of invalidations when the log was checked */
 	TableProof	tree;
 } ProvedLog;
 
 static HTAB *proved_logs = NULL;
-static MemoryContext memory = NULL; /* for the cache and the proofs */
+static MemoryContext memory = NULL; /* for the cached results */
 
 static void
 check_partition(Oid partition, Oid owner)
@@ -99,8 +99,8 @@ make_cache(void)
 {
 	HASHCTL		control = {.keysize = sizeof(Oid), .entrysize = sizeof(ProvedLog)};
 
-	control.hcxt = AllocSetContextCreate(TopMemoryContext, "inorder: logs that were proved", ALLOCSET_DEFAULT_SIZES);
-	proved_logs = hash_create("inorder: logs that were proved", 16, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	control.hcxt = AllocSetContextCreate(TopMemoryContext, "inorder: checked logs", ALLOCSET_DEFAULT_SIZES);
+	proved_logs = hash_create("inorder: checked logs", 16, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 	memory = control.hcxt;
 }
 
@@ -132,9 +132,9 @@ keep_proof(Oid log, uint64 since, const List *tree)
 
 /*
  * Error unless all partitions of a log are tables of its owner.  The partition directory is created with the arguments
- * that the server uses.  All partitions are looked up in the directory before a kept proof is used.  The statement
+ * that the server uses.  All partitions are looked up in the directory before a cached result is used.  The statement
  * therefore inserts no rows into a partition that is attached later.  An older snapshot includes partitions that are
- * being detached; the number of partitions then differs from the number in the proof.
+ * being detached; the number of partitions then differs from the cached number.
  */
 void
 check_partitions_of_log(EState *estate, Relation log)

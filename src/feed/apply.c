@@ -2,11 +2,9 @@
  * apply.c
  *	  The statement of feed_apply, which reads the rows of a batch as the table "batch".
  *
- * feed_apply moves the position over the whole batch.  A statement that reads
- * another table named "batch" would lose the whole batch, and a statement that
- * reads the batch below LIMIT or OFFSET may lose rows.  These statements are
- * refused.  If WHERE, a join or an aggregate leaves out rows, that is the
- * purpose of the statement.
+ * feed_apply moves the position past the whole batch.  A statement that reads another table named "batch" would lose
+ * the whole batch, and a statement that reads the batch under a LIMIT or OFFSET may lose rows.  These statements are
+ * refused.  If WHERE, a join or an aggregate leaves out rows, that is the purpose of the statement.
  */
 #include "postgres.h"
 
@@ -70,7 +68,7 @@ takes_all(const Query *query)
 		(query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL);
 }
 
-/* How a FROM item that names a WITH query reads the batch */
+/* Find out how a FROM item that names a WITH query reads the batch */
 static BatchUse
 use_of_name(const RangeTblEntry *entry, Level *level, bool limited)
 {
@@ -120,7 +118,10 @@ search_expressions(Node *node, void *context)
 	return expression_tree_walker(node, search_expressions, context);
 }
 
-/* How a query reads the batch.  Each reference to a WITH query is followed, even if there are several references. */
+/*
+ * Find out how a query reads the batch.  Each reference to a WITH query is followed, even if there are several
+ * references.
+ */
 static BatchUse
 use_of(Level *level, bool limited)
 {
@@ -201,10 +202,9 @@ check_statement(List *queries, const Table *table)
 }
 
 /*
- * Prepare and check a statement.  When an unsaved plan is executed, its text is
- * parsed again only if the schemas of the search_path have changed.  The loop
- * therefore ends only when the statement has been checked with the current
- * schemas.
+ * Prepare and check a statement.  When an unsaved plan is executed, its query string is parsed again only if the
+ * schemas of the search_path have changed.  The loop therefore ends only when the statement has been checked with the
+ * current schemas.
  */
 static SPIPlanPtr
 checked_plan(const Table *table, const char *text)

@@ -2,9 +2,9 @@
  * caller.c
  *	  Check that the caller of feed_read or changes_read takes all rows.
  *
- * These functions move the position over all rows that they return, before the caller takes the first row.  Rows that
+ * These functions move the position past all rows that they return, before the caller takes the first row.  Rows that
  * the caller does not take would be lost.  A call is therefore refused, before anything is locked or moved, if its
- * caller may stop early.  A caller may stop early if the call is below LIMIT or in EXISTS (the plan of the statement
+ * caller may stop early.  A caller may stop early if the call is under a LIMIT or in EXISTS (the plan of the statement
  * shows this), or in a cursor (the portal shows this).  A caller that takes all rows and then filters them (WHERE, a
  * join, an aggregate) is accepted.
  *
@@ -54,8 +54,8 @@ makes_call(const Plan *plan, const Node *call)
 }
 
 /*
- * The limit that applies below a node, or NULL.  A ModifyTable node and an
- * aggregate without groups always take all rows.
+ * Return the limit that applies to the nodes below a node, or NULL.  A ModifyTable node and an aggregate without groups
+ * always take all rows.
  */
 static const char *
 limit_below(const Plan *plan, const char *cut)

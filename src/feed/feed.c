@@ -80,7 +80,7 @@ result_column(HeapTupleHeader result, const char *name, Oid type)
 	return value;
 }
 
-/* Call an internal function that finds rows.  Store the table in "source", also the proof if the function made one. */
+/* Call an internal function that finds rows.  Store the table in "source", with its proof if the function made one. */
 HeapTupleHeader
 look_up_rows(RowSource *source, const char *function, int count, const Value *arguments)
 {
@@ -103,7 +103,7 @@ look_up_batch(const char *function, int count, const Value *arguments)
 	return source;
 }
 
-/* The text of a query that returns the rows of a batch */
+/* Return the query for the rows of a batch */
 static char *
 query_for(const RowSource *source, bool in_order)
 {
@@ -115,8 +115,8 @@ query_for(const RowSource *source, bool in_order)
 }
 
 /*
- * Use the indexes to find the next batch of a feed without workers, and move the feed over the batch if "moves" is
- * true.  If the result is false, only locks have been taken, and the SQL functions must search or raise an error.
+ * Use the indexes to find the next batch of a feed without workers, and move the feed past the batch if "moves" is
+ * true.  Return false if the SQL functions must search or raise an error; in this case, only locks have been taken.
  *
  * The current role is not changed, because the code looks up no name and calls no user-defined function.
  */
@@ -145,7 +145,7 @@ take_by_index(Datum name, Datum owner, const BatchRequest *request, bool moves, 
 }
 
 /*
- * Find an unfinished batch that belongs to no share.  False if the quick checks cannot prove that the rows of the batch
+ * Find an unfinished batch that belongs to no share.  False if the quick checks do not show that the rows of the batch
  * are readable.
  */
 static bool
@@ -172,7 +172,7 @@ look_up_quickly(FunctionCallInfo fcinfo, RowSource *source)
 	return is_readable(&source->table, source->batch);
 }
 
-/* Find the next batch of a feed, and move the position over the batch if "moves" is true. */
+/* Find the next batch of a feed, and move the position past the batch if "moves" is true. */
 static RowSource
 take_next(FunctionCallInfo fcinfo, bool moves)
 {

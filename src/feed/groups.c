@@ -265,9 +265,8 @@ hash_of_tree(Oid root)
 }
 
 /*
- * The text that identifies the partitions in the deltas of a partitioned table;
- * null for other tables.  When a partition is attached, this process receives
- * an invalidation before it writes rows into the partition.
+ * The string that identifies the partitions in the deltas of a partitioned table; null for other tables.  When a
+ * partition is attached, this process receives an invalidation before it writes rows into the partition.
  */
 static char *
 tree_of(Relation table)

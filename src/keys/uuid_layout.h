@@ -147,9 +147,9 @@ block_key(uint32 block, int prefix_bytes, UuidWords random)
 #define V7_RANGE_TEXT		"1970-01-01 00:00:00+00 to 10889-08-02 05:31:50.655999+00"
 
 /*
- * The first tick of a microsecond since 1970.
+ * Convert microseconds since 1970 to a tick.
  *
- * The tick is rounded up, so that v7_tick_us() returns the same microsecond.  Each
+ * The result is the first tick of the microsecond, and v7_tick_us() converts it to the same microsecond.  Each
  * microsecond contains 4 or 5 of the 4096 ticks of a millisecond.
  *
  *	  us in the ms	   0   1   2   3  ...  999
@@ -164,7 +164,7 @@ v7_us_tick(int64 us)
 	return ms * V7_TICKS_PER_MS + fraction;
 }
 
-/* The microsecond since 1970 that contains a tick. */
+/* Convert a tick to microseconds since 1970, rounded down. */
 static inline int64
 v7_tick_us(uint64 tick)
 {

@@ -151,7 +151,7 @@ are_valid(FunctionCallInfo fcinfo)
 		DatumGetBool(DirectFunctionCall2(interval_le, PG_GETARG_DATUM(TAKE_LEASE), IntervalPGetDatum(&longest_lease)));
 }
 
-/* The row of a new batch that is given to its first worker; given() in SQL makes an identical row */
+/* Build the row of a new batch for its first worker; given() in SQL builds an identical row */
 static Row
 given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallInfo fcinfo)
 {
@@ -175,9 +175,9 @@ given_batch(const Feed *feed, HeapTupleHeader batch, int64 number, FunctionCallI
 }
 
 /*
- * Give a new batch to a worker.  If no rows follow the position, all columns of the batch are null.  False if the SQL
- * functions have to search, because the feed is divided, is ordered by a column, or has a batch that could be given out
- * again, or because the next batch cannot be found using the indexes.
+ * Give a new batch to a worker.  If no rows follow the position, all columns of the batch are null.  Return false if
+ * the SQL functions have to search: if the feed is divided or ordered by a column, if one of its batches could be given
+ * to a worker again, or if the next batch cannot be found using the indexes.
  */
 static bool
 give_new_batch(FunctionCallInfo fcinfo, Row *row)

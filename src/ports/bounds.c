@@ -90,9 +90,8 @@ key_after(Datum stored_key, UuidWords *successor)
 }
 
 /*
- * Append a range, or skip an empty range.  False if the range begins before the
- * end of the previous range, unless the previous range is the rest of a
- * transaction.
+ * Append a range, or skip an empty range.  False if the range begins before the end of the previous range, unless the
+ * previous range is the remaining part of a transaction.
  */
 static bool
 append_range(Bounds *bounds, UuidWords low, UuidWords high)

@@ -23,14 +23,14 @@ typedef struct KeyRange
 #define LAST_KEY ((UuidWords) {PG_UINT64_MAX, PG_UINT64_MAX})
 
 /*
- * Ranges in the order of the batch.  If the batch begins with the rest of a transaction, the range of this rest comes
+ * Ranges in the order of the batch.  If the batch begins inside a transaction, the range of this transaction comes
  * first, even if other ranges have lower keys.  The other ranges ascend.
  */
 typedef struct Bounds
 {
 	int			count;
 	KeyRange   *ranges;
-	bool		rest_first;		/* the first range is the rest of a transaction, and may lie above other ranges */
+	bool		rest_first;		/* the batch begins inside a transaction; the first range may be above other ranges */
 } Bounds;
 
 static inline int

@@ -1,6 +1,6 @@
 /*
  * counted.c
- *	  Exact counts that are kept for the session, so that later counts only add the new rows.
+ *	  Exact counts that a session caches, so that later counts only add the new rows.
  *
  * A count is the number of rows of some transactions.  The count is valid in each snapshot that sees all of these
  * transactions as ended, if the table is unchanged (next.c).  The file of the table must also be unchanged, because the
@@ -66,8 +66,8 @@ file_of(Oid table)
 /*
  * known_count(t feed_table, caller oid) -> known_count
  *
- * The count that this session keeps for a locked table; null if there is no valid count.  The count of a table with
- * partitions is valid only as long as there are no rows to add.
+ * Return the count that this session has cached for a locked table; null if there is no valid count.  The count of a
+ * table with partitions is valid only as long as there are no rows to add.
  */
 Datum
 known_count(PG_FUNCTION_ARGS)

@@ -133,8 +133,8 @@ key_text(UuidWords key)
 }
 
 /*
- * Find the end of a batch that is limited to a number of rows; false if no ranges of keys contain exactly the rows of
- * the batch.  The table must be locked and proved.
+ * Find the end of a batch that is limited to a number of rows.  Return false if no ranges of keys contain exactly the
+ * rows of the batch.  The table must be locked and checked.
  */
 bool
 find_end(const Table *table, HeapTupleHeader batch, int most, BatchEnd *result)

@@ -61,7 +61,7 @@ lock_tree_in_mode(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* True if a relation is the table that was proved, or a partition of it */
+/* True if a relation is the table that was checked, or a partition of it */
 bool
 in_tree(const TableProof *proof, Oid relation)
 {

@@ -150,7 +150,7 @@ state_of(Datum feed)
 	return row_by_key("feed_state", STATE_COLUMNS, "feed_state_pkey", 1, &key, BackwardScanDirection);
 }
 
-/* A batch of workers */
+/* Find an unfinished batch by its number */
 Row
 batch_by_number(Datum feed, Datum number)
 {
@@ -190,8 +190,8 @@ is_for_worker(HeapTuple batch, TupleDesc columns, Datum worker)
 }
 
 /*
- * The lowest number of an unfinished batch that satisfies a condition, or 0.  If "dead" is true, all dead batches are
- * searched.  Otherwise the batches that are not dead, and have at least the number "from", are searched.
+ * Return the lowest number of an unfinished batch that satisfies a condition, or 0.  If "dead" is true, only dead
+ * batches are searched.  Otherwise the other batches are searched, from the number "from" on.
  */
 static int64
 first_unfinished(Datum feed, int64 from, bool dead, IsWanted is_wanted, Datum worker)
@@ -435,7 +435,7 @@ give_batch(Row *state, Datum origin)
 	set_column(state, STATE_BATCH_ORIGIN, origin);
 }
 
-/* Move a locked feed over a batch; returns the number of the batch if it is given to a worker */
+/* Move a locked feed past a batch.  Returns the number of the batch if it is given to a worker. */
 int64
 move_feed(const Feed *feed, HeapTupleHeader batch, bool is_all, bool gives)
 {

@@ -30,7 +30,7 @@ PG_FUNCTION_INFO_V1(pages_read);
 /*
  * A probe that reads more pages than this is costly.  For example, after a bulk load was rolled back, each probe reads
  * the index entries of the load until VACUUM removes them.  The full search that follows a costly probe may move the
- * position over the transaction of such a load: see find_next_batch().
+ * position past the transaction of such a load: see find_next_batch().
  */
 #define COSTLY_PAGES 1000
 
@@ -60,7 +60,7 @@ is_between_transactions(const Row *position, const Table *table, Numbers *read)
 		read->ranges[read->count - 1].high <= (int64) xact_plus_base(next_id, table->reading.base);
 }
 
-/* True if "members" are the partitions of the table at the time of the proof */
+/* True if "members" are the partitions of the table when it was checked */
 static bool
 are_members(const Table *table, Datum members)
 {
@@ -81,9 +81,8 @@ is_remembered(const Table *table, const Row *position)
 }
 
 /*
- * True if a few probes are enough for a set, and the table is unchanged since
- * the position was made.  If the result is true, this function has locked and
- * proved the table.
+ * True if a few probes are enough for a set, and the table is unchanged since the position was made.  If the result is
+ * true, this function has locked and checked the table.
  */
 static bool
 is_worth_probing(Table *table, const Row *position, Numbers set)
@@ -156,8 +155,8 @@ holds_again(Table *table, HeapTupleHeader position, Numbers *outside)
 
 /*
  * True if quick checks show that the rows of a batch can be read: the table is unchanged since the batch was made, the
- * batch is not ordered by a column, and the transactions of the batch have ended in the newest snapshot.  If the
- * result is true, this function has locked and proved the table.
+ * batch is not ordered by a column, and the transactions of the batch have ended in the newest snapshot.  If the result
+ * is true, this function has locked and checked the table.
  */
 bool
 is_readable(Table *table, HeapTupleHeader batch)

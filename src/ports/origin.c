@@ -59,7 +59,7 @@ expect_timeline(TimeLineID timeline)
 			 errhint("Call the function again. A position of the old timeline is then refused.")));
 }
 
-/* System identifier and timeline, as text */
+/* Return the system identifier and the timeline as one string */
 Datum
 origin_of_server(void)
 {

@@ -50,8 +50,8 @@ PG_FUNCTION_INFO_V1(partition_bounds);
 #define VALUES_MAX 64
 
 /*
- * Types of partition keys whose values can be written as text.  With the settings below, the text represents the same
- * value in every session.
+ * Types of partition keys whose values can be written as literals.  With the settings below, a literal represents the
+ * same value in every session.
  */
 static const struct
 {
@@ -131,7 +131,7 @@ bound_of(Oid partition)
 	return bound == NULL || bound->is_default ? NULL : bound;
 }
 
-/* Append a comparison of the column with a value; false if the value cannot be written as text */
+/* Append a comparison of the column with a value; false if the value cannot be written as a literal */
 static bool
 compare(StringInfo to, const char *column, const char *operator, const Const *value)
 {

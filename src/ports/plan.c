@@ -1,16 +1,16 @@
 /*
  * plan.c
- *	  Read the rows of a batch with a plan that is kept for the session.
+ *	  Read the rows of a batch with a cached plan.
  *
  * Parsing and planning a query takes longer than reading a few hundred rows.  A batch that consists of ranges of keys
  * (bounds.c) is read by one of two queries, one for a single range, the other for several ranges.  The bounds are
- * parameters.  Both plans are kept for the session, like the plans of foreign keys.  The plan cache notices changes of
- * the objects in the plan.  The executor checks the privileges of the caller, who may have lost them since the plan
- * was made.
+ * parameters.  The session caches both plans, as it caches plans of foreign keys.  The plan cache notices changes of
+ * the objects in the plan.  The executor checks the privileges of the caller, who may have lost them since the plan was
+ * made.
  *
- * An invalid plan is created again from its text.  The names in the text may then refer to other objects.  The query
- * is therefore checked again (query.c), before and after it is planned.  As long as the proof of the table is valid,
- * the names refer to this table.
+ * An invalid plan is created again from its query string.  The names in the string may then refer to other objects.
+ * The query is therefore checked again (query.c), before and after it is planned.  As long as the proof of the table is
+ * valid, these names refer to the table.
  */
 #include "postgres.h"
 
@@ -29,40 +29,40 @@
 #include "ports/plan.h"
 #include "ports/query.h"
 
-/* The number of plans that a session keeps.  If a session needs more plans, the least recently used plan is dropped. */
-#define KEPT_MAX 64
+/* Maximum number of plans that a session caches.  If it needs more, the least recently used plan is dropped. */
+#define PLAN_SLOTS 64
 
-typedef struct KeptPlan
+typedef struct PlanSlot
 {
 	Oid			relation;
 	bool		is_many;		/* for several ranges */
 	char	   *text;			/* null if the slot is free */
 	SPIPlanPtr	plan;
-	/* number of the proof of the table when the text was made */
+	/* number of the table's proof when the query string was built */
 	uint64		proof_number;
 	int			generation;		/* generation of the plan that was checked */
 	uint64		used;			/* value of "uses" at the last use */
-} KeptPlan;
+} PlanSlot;
 
-static KeptPlan kept_plans[KEPT_MAX];
+static PlanSlot plan_slots[PLAN_SLOTS];
 static uint64 uses = 0;
 
-/* True if a kept plan can read the rows of a batch.  Sets "bounds" to the ranges of keys of the batch. */
+/* True if a cached plan can read the rows of a batch.  Sets "bounds" to the ranges of keys of the batch. */
 bool
 is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {
 	/*
 	 * A query for many partitions has a condition for the partitions that have rows, and a query for a share has a
-	 * condition for the share.  The text of such a query therefore differs from batch to batch.
+	 * condition for the share.  Such a query therefore differs from batch to batch.
 	 */
 	if (table->proof->leaf_count >= MANY_LEAVES || table->is_share || !bounds_of(table, batch, bounds))
 		return false;
-	/* Most rows of a table may have number 0.  Those rows are read using the primary key, and not by a kept plan. */
+	/* Most rows of a table may have number 0.  Those rows are read using the primary key, without a cached plan. */
 	return table->proof->reading.is_uuid || bounds->count == 0 || number_of_key(bounds->ranges[0].low, false) > 0;
 }
 
 static void
-forget_plan(KeptPlan *slot)
+forget_plan(PlanSlot *slot)
 {
 	if (slot->text == NULL)
 		return;
@@ -71,15 +71,15 @@ forget_plan(KeptPlan *slot)
 	(void) SPI_freeplan(slot->plan);	/* a running execution keeps the plan until it ends */
 }
 
-/* The slot of a plan; for a new plan, a free slot, or the slot of the least recently used plan */
-static KeptPlan *
+/* Find the slot of a plan.  For a new plan, return a free slot, or the slot of the least recently used plan. */
+static PlanSlot *
 slot_of(Oid relation, bool is_many)
 {
-	KeptPlan   *oldest = &kept_plans[0];
+	PlanSlot   *oldest = &plan_slots[0];
 
-	for (int i = 0; i < KEPT_MAX; i++)
+	for (int i = 0; i < PLAN_SLOTS; i++)
 	{
-		KeptPlan   *slot = &kept_plans[i];
+		PlanSlot   *slot = &plan_slots[i];
 
 		if (slot->text != NULL && slot->relation == relation && slot->is_many == is_many)
 			return slot;
@@ -89,7 +89,7 @@ slot_of(Oid relation, bool is_many)
 	return oldest;
 }
 
-/* The list for ORDER BY, as text of a query: see known_columns() in sql/ports/table.sql */
+/* Build the list for ORDER BY: see known_columns() in sql/ports/table.sql */
 static char *
 order_of(const Reading *reading)
 {
@@ -140,7 +140,7 @@ type_of_bounds(const Table *table, bool is_many)
 }
 
 static void
-keep_plan(KeptPlan *slot, const Table *table, bool is_many, const char *text)
+keep_plan(PlanSlot *slot, const Table *table, bool is_many, const char *text)
 {
 	Oid			type = type_of_bounds(table, is_many);
 	SPIPlanPtr	plan = SPI_prepare_cursor(text, 2, (Oid[]) {type, type}, CURSOR_OPT_GENERIC_PLAN);
@@ -151,13 +151,13 @@ keep_plan(KeptPlan *slot, const Table *table, bool is_many, const char *text)
 	forget_plan(slot);
 	copy = MemoryContextStrdup(TopMemoryContext, text);
 	(void) SPI_keepplan(plan);
-	*slot = (KeptPlan) {table->oid, is_many, copy, plan};
+	*slot = (PlanSlot) {table->oid, is_many, copy, plan};
 }
 
-static KeptPlan *
+static PlanSlot *
 kept_plan(const Table *table, bool is_many)
 {
-	KeptPlan   *slot = slot_of(table->oid, is_many);
+	PlanSlot   *slot = slot_of(table->oid, is_many);
 	bool		is_kept = slot->text != NULL && slot->relation == table->oid && slot->is_many == is_many;
 
 	if (!is_kept || !table->proof->is_valid || slot->proof_number != table->proof->number)
@@ -173,9 +173,9 @@ kept_plan(const Table *table, bool is_many)
 	return slot;
 }
 
-/* The kept plan, or NULL if it is no longer valid.  The caller has locked the table with all partitions. */
+/* Return the cached plan, or NULL if it is no longer valid.  The caller has locked the table with all partitions. */
 static CachedPlan *
-valid_plan(const KeptPlan *slot)
+valid_plan(const PlanSlot *slot)
 {
 	CachedPlanSource *source = source_of(slot->plan);
 
@@ -191,7 +191,7 @@ valid_plan(const KeptPlan *slot)
 }
 
 static CachedPlan *
-made_plan(KeptPlan *slot, const Table *table)
+made_plan(PlanSlot *slot, const Table *table)
 {
 	CachedPlanSource *source = source_of(slot->plan);
 	int			nest = begin_planning();
@@ -259,7 +259,7 @@ void
 run_planned(const Table *table, const Bounds *bounds, DestReceiver *rows)
 {
 	bool		is_many = bounds->count > 1;
-	KeptPlan   *slot;
+	PlanSlot   *slot;
 	CachedPlan *plan;
 	char	   *text;
 
@@ -268,7 +268,7 @@ run_planned(const Table *table, const Bounds *bounds, DestReceiver *rows)
 	plan = valid_plan(slot);
 	if (plan == NULL)
 		plan = made_plan(slot, table);
-	/* Functions that the query calls may replace all kept plans. */
+	/* Functions that the query calls may replace all cached plans. */
 	text = pstrdup(slot->text);
 	execute(plan, text, parameters_of(table, bounds, is_many), rows);
 	ReleaseCachedPlan(plan, CurrentResourceOwner);

@@ -1,6 +1,6 @@
 /*
  * plan.h
- *	  Read the rows of a batch with a plan that is kept for the session.
+ *	  Read the rows of a batch with a cached plan.
  */
 #ifndef INORDER_PLAN_H
 #define INORDER_PLAN_H

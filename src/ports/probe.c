@@ -135,7 +135,7 @@ leaf_has(const Table *table, Oid oid, int *last_match, Datum numbers)
 	return true;
 }
 
-/* An array with an element for each leaf: true if the leaf has rows of these transactions */
+/* Return an array with an element for each leaf, which is true if the leaf has rows of these transactions */
 static bool *
 leaves_with(const Table *table, Value numbers)
 {
@@ -176,7 +176,7 @@ leaves_with_numbers(PG_FUNCTION_ARGS)
 /*
  * parts_with_rows(t feed_table, numbers int8multirange) -> text
  *
- * A condition, derived from partition bounds, that all rows of these transactions satisfy; null to read all partitions.
+ * Derive from partition bounds a condition that all rows of these transactions satisfy; null to read all partitions.
  * The transactions must have ended.
  */
 Datum

@@ -2,8 +2,8 @@
  * query.c
  *	  Queries over one table, with the privileges of the caller.
  *
- * Internal functions (sql/feed/query.sql) and plan.c generate the texts of the queries.  The parse tree of each query
- * is checked before the query is planned.  The query may read only the given table, the second table of a query for
+ * Internal functions (sql/feed/query.sql) and plan.c generate the query strings.  The parse tree of each query is
+ * checked before the query is planned.  The query may read only the given table, the second table of a query for
  * changes, and partitions of these tables.  Row security must not have added a condition to the query.  The query may
  * call only immutable functions of the server, concat(), and feed_is_table(), the function of the extension that checks
  * the name of the table.  The caller therefore never executes a view that has replaced the table, nor a user-defined
@@ -41,7 +41,7 @@ PG_FUNCTION_INFO_V1(count_as_caller);
 PG_FUNCTION_INFO_V1(run_statements);
 PG_FUNCTION_INFO_V1(feed_is_table);
 
-/* A setting that restricts the planner, or determines the text of values */
+/* A setting that restricts the planner, or determines how values are written */
 typedef struct Setting
 {
 	const char *name;
@@ -73,8 +73,8 @@ static const Setting planning[] = {
 };
 
 /*
- * Settings for converting values to text that any session reads as the same value; a batch stores the key of its last
- * row as text
+ * Settings for the output of values.  Each session must read this output as the same value, because a batch stores the
+ * key of its last row.
  */
 static const Setting reading[] = {
 	{"search_path", "pg_catalog, pg_temp"},
@@ -102,7 +102,7 @@ apply_settings(const Setting *settings)
 		(void) set_config_option(s->name, s->value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
-/* Settings for planning a text whose names do not depend on the search_path */
+/* Begin a nest level of settings for planning a query whose names do not depend on the search_path */
 int
 begin_planning(void)
 {
@@ -250,7 +250,7 @@ query_into(const Table *table, const char *query, DestReceiver *destination)
 	SPI_finish();
 }
 
-/* Get the text[] that a query returns; false if the query returns no row, or null */
+/* Get the array of type text[] that a query returns; false if the query returns no row, or null */
 static bool
 query_texts(const Table *table, const char *query, const Setting *settings, Datum *texts)
 {

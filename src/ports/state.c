@@ -260,9 +260,8 @@ state_owner(Oid *schema)
 }
 
 /*
- * Settings that determine which objects names refer to, how names are written
- * (a position stores names as text), and how the internal functions are
- * compiled and executed.
+ * Settings that determine to which objects names refer, how names are written (positions contain names), and how the
+ * internal functions are compiled and executed.
  */
 static const char *const settings[][2] = {
 	{"search_path", "pg_catalog, pg_temp"},

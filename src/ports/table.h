@@ -72,8 +72,8 @@ typedef struct TableProof
 	Value		members;		/* feed_member[]: the tables as a position stores them */
 	/* the next transaction id when the proof was made; the proof includes only changes by older transactions */
 	TransactionId next_id;
-	AttrNumber	order_column;	/* column that was proved to order the rows; 0 if there is none */
-	AttrNumber	share_column;	/* column that was proved to divide the rows into shares; 0 if there is none */
+	AttrNumber	order_column;	/* column that was checked for ordering rows; 0 if there is none */
+	AttrNumber	share_column;	/* column that was checked for dividing rows into shares; 0 if there is none */
 	Parts		parts;
 } TableProof;
 

@@ -1,7 +1,7 @@
 /*
  * table_proof.c
- *	  Prove before a read that the read of a table is complete, and check the
- *	  proof after the read.
+ *	  Prove before a read that it will return all rows of a table, and check
+ *	  the proof after the read.
  *
  * A batch is complete only if no row bypassed the guard, and no row is outside the tables that are read.  Before a
  * read the table and all of its partitions are therefore locked.  Each table that holds rows must have the guard, an
@@ -9,8 +9,8 @@
  * snapshot must see the files and partitions that are read (files.c).  After the read the partitions must still be the
  * same, because the locks of a reader do not prevent other sessions from attaching a partition.
  *
- * The proof is kept for the session until the server invalidates the table, a partition or an index.  The proof does
- * not include privileges, which are checked for each read.
+ * The session caches the proof until the server invalidates the table, a partition or an index.  The proof does not
+ * include privileges, which are checked for each read.
  */
 #include "postgres.h"
 
@@ -111,7 +111,7 @@ make_cache(void)
 {
 	HASHCTL		control = {.keysize = sizeof(Oid), .entrysize = sizeof(TableProof)};
 
-	proofs = hash_create("inorder: tables that were proved", 16, &control, HASH_ELEM | HASH_BLOBS);
+	proofs = hash_create("inorder: table proofs", 16, &control, HASH_ELEM | HASH_BLOBS);
 	CacheRegisterRelcacheCallback(notice_invalidation, (Datum) 0);
 	CacheRegisterSyscacheCallback(NAMESPACEOID, notice_any, (Datum) 0);
 	CacheRegisterSyscacheCallback(SEQRELID, notice_any, (Datum) 0);
@@ -233,10 +233,7 @@ is_same_reading(const Reading *a, const Reading *b)
 		datumIsEqual(PointerGetDatum(a->order_columns), PointerGetDatum(b->order_columns), false, -1);
 }
 
-/*
- * True if a position would contain exactly the partitions that were locked and
- * proved
- */
+/* True if a position would contain exactly the partitions that were locked and checked */
 static bool
 has_all_members(const TableProof *proof)
 {
@@ -293,7 +290,7 @@ check_table(const Table *table)
 	(void) call_under(GetTransactionSnapshot, "check_table", 2, (Value[]) {table->description, reader_value(table)});
 }
 
-/* The partitions of a table as a position stores them */
+/* Return the partitions of a table as a position stores them */
 static Value
 members_under(Snapshot (*take_snapshot) (void), const Table *table)
 {
@@ -336,7 +333,7 @@ store_tree(TableProof *proof, List *tree)
 	qsort(proof->tree, proof->tree_count, sizeof(Oid), oid_cmp);
 }
 
-/* Lock the whole tree of a table, and prove the table according to the current catalog */
+/* Lock a table with all partitions, and check it according to the current catalog */
 static TableProof
 make_proof(const Table *table)
 {
@@ -387,7 +384,7 @@ matches_catalog(const TableProof *proof, const Table *table)
 static void
 keep_proof(TableProof *entry, TableProof proof, bool is_valid)
 {
-	MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: a table that was proved", ALLOCSET_SMALL_SIZES);
+	MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "inorder: table proof", ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(memory);
 
 	proof.memory = memory;
@@ -464,10 +461,7 @@ check_reader(const Table *table)
 		owner_error("check_reader", 2, (Value[]) {reader_value(table), value_of(ObjectIdGetDatum(table->oid), REGCLASSOID)});
 }
 
-/*
- * Lock a table with all partitions.  Error unless a read by the caller is
- * proved to return the right rows
- */
+/* Lock a table with all partitions.  Error unless a read by the caller will return the right rows. */
 void
 prove_table(Table *table)
 {
@@ -525,7 +519,7 @@ unchanged_members(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(table.members.value);
 }
 
-/* The column that was proved to divide or to order the rows of a table */
+/* The column that was checked for dividing or for ordering the rows of a table */
 static AttrNumber *
 proved_column(TableProof *proof, bool divides)
 {
@@ -583,7 +577,7 @@ type_of_column(PG_FUNCTION_ARGS)
  * seen_members(relation regclass, members feed_member[]) -> feed_member[]
  *
  * Error unless the active snapshot sees the files and partitions that are read.  Returns the members; null if the table
- * was locked but not proved.
+ * was locked but not checked.
  */
 Datum
 seen_members(PG_FUNCTION_ARGS)
@@ -601,9 +595,8 @@ seen_members(PG_FUNCTION_ARGS)
 }
 
 /*
- * Error unless the proof still holds after the read.  If the proof was invalidated,
- * for example by VACUUM or ANALYZE, the table is proved again, and the partitions
- * are compared.
+ * Error unless the proof still holds after the read.  If the proof was invalidated, for example by VACUUM or ANALYZE,
+ * the table is checked again, and the partitions are compared.
  */
 void
 check_proof(const Table *table)

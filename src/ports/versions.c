@@ -115,7 +115,10 @@ note_trigger(Versions *versions, HeapTuple tuple, Relation catalog, AttrNumber *
 		*column = trigger->tgattr.values[0];
 }
 
-/* The versions of the triggers, in the order of their names, and of the expression; 0 if there is no guard */
+/*
+ * Return the versions of the guard's triggers in the order of their names, then the version of the expression; 0 if
+ * there is no guard
+ */
 static Datum
 versions_of(Oid relation, bool is_placed)
 {
@@ -151,7 +154,7 @@ guard_versions(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(versions);
 }
 
-/* A column with its type, as text; 0 if the column has a collation, or does not exist */
+/* The name and the type of a column, as a string; 0 if the column has a collation, or does not exist */
 static Datum
 column_definition(Oid relation, const char *name)
 {

@@ -38,8 +38,9 @@ PG_FUNCTION_INFO_V1(uuid_larger);
 #define NODE_BYTES 6
 
 /*
- * Collect the 32 digits of a text in any form that the type uuid accepts: with optional braces around the value, and
- * an optional hyphen after each group of four digits.  False for any other text.  The caller checks the digits.
+ * Collect the 32 digits of a string in any form that the type uuid accepts: with optional braces around the value, and
+ * an optional hyphen after each group of four digits.  Return false for any other string.  The caller checks the
+ * digits.
  */
 static bool
 collect_digits(const char *text, char *digits)

@@ -359,7 +359,7 @@ def test_rows_of_a_partition_unknown_to_the_session_are_not_lost(
 
 def test_a_session_forgets_tables_that_were_dropped(place: Place) -> None:
     owner = place.make(PLAIN)
-    contexts = "SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'inorder: a table that was proved'"
+    contexts = "SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'inorder: table proof'"
     assert value(owner, contexts) == 1
     for n in range(20):
         run(owner, f"CREATE TABLE t_{n} (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval())", "BEGIN")
