@@ -1,16 +1,16 @@
 ------------------------------ MODULE Changes -------------------------------
 (* A copy of a table whose rows are updated and deleted: changes_enable,      *)
-(* changes_read, changes_batch_rows, changes_resync. This module assumes what *)
-(* a feed promises: a batch has the rows of the log whose transactions have   *)
-(* ended in a snapshot, and are in no earlier batch.                          *)
+(* changes_read, changes_batch_rows, changes_resync. This module relies on    *)
+(* the guarantee of a feed: a batch has the rows of the log whose             *)
+(* transactions have ended in a snapshot and are in no earlier batch.         *)
 EXTENDS Integers, Sequences, FiniteSets
 
-CONSTANTS Variant,    \* "changes" is inorder's way
+CONSTANTS Variant,    \* "changes" is inorder's method
           Ids,        \* ids of transactions, from 1 to a maximum; transaction 0 has created the table
           Keys,       \* keys of the table, from 1; 0 in the log is a marker
-          Spellings,  \* texts of a key, which are equal keys in the table, and different keys in the copy
+          Spellings,  \* spellings of a key, which are one key in the table, and different keys in the copy
           Statements, \* maximum number of statements of a transaction
-          Kinds,      \* other steps than changes of rows: truncate, rewrite, off, resync, hide, abort, start, crash
+          Kinds,      \* steps other than changes of rows: truncate, rewrite, off, resync, hide, abort, start, crash
           MaxRows,    \* maximum number of rows of the log in a batch
           Readers,    \* sessions that read one feed
           Shared      \* true if readers use feed_take_batch at the same time, and the copy compares versions
@@ -148,8 +148,8 @@ Take(r) ==
        /\ Flush(TRUE)
        /\ UNCHANGED <<writers, view, position, copy, version, newest, told>>
 
-(* A key that the table has replaces the row of the copy; a key that the table lacks is deleted from the copy. A *)
-(* marker replaces the whole copy.                                                                               *)
+(* If the table has a row with the key, this row replaces the row of the copy. Otherwise the key is deleted from the *)
+(* copy. A marker replaces the whole copy.                                                                           *)
 Apply(ended, names) ==
     LET marked == \E name \in names : name[1] = 0
         whole == marked /\ (Variant # "empty_at_marker" \/ <<0, "resync">> \in names)
@@ -163,8 +163,8 @@ Apply(ended, names) ==
        /\ version' = [name \in Names |-> IF name \in gone \cap is_newer /\ Shared
                                          THEN Cardinality(ended) ELSE version[name]]
 
-(* Read the rows of the batch in the snapshot of the batch, or in later snapshots any number of times. The copy is *)
-(* outside the database: no crash undoes it.                                                                       *)
+(* Read the rows of the batch in the batch's snapshot, or any number of times in later snapshots. The copy is outside *)
+(* the database: no crash undoes it.                                                                                  *)
 Store(r, ended) ==
     LET b == batch[r]
         rows == {n \in DOMAIN log : Has(b.ids, n) /\ (log[n].id = b.cut => n <= b.upto)}
@@ -186,13 +186,13 @@ Finish(r) ==
        /\ batch' = [batch EXCEPT ![r] = None] /\ view' = [view EXCEPT ![r] = None]
        /\ UNCHANGED <<writers, durable, copy, version, newest, told>>
 
-(* Everything was read. *)
+(* All changes were read. *)
 Check ==
     /\ position.ids = Ended /\ \A r \in Readers : ~batch[r].is
     /\ Readable(Ended) /\ told' = Told(Ended, TRUE) /\ newest' = Ended
     /\ UNCHANGED <<writers, durable, view, batch, position, copy, version>>
 
-(* Instead of a feed from the beginning: copy the table, and begin the feed after the snapshot of the copy. *)
+(* Copy the table, and begin the feed after the snapshot of the copy, instead of reading a feed from the beginning. *)
 Start(r) ==
     LET ended == view[r].ended
     IN /\ "start" \in Kinds /\ view[r].is /\ position.ids = {} /\ \A q \in Readers : ~batch[q].is
@@ -229,7 +229,7 @@ Next ==
 Spec == Init /\ [][Next]_vars
 
 (* CopyIsTable: the copy equals the table after each whole batch that is read in its own snapshot. Converges: the *)
-(* copy equals the table when everything was read, even if batches were read in pieces, or again.                 *)
+(* copy equals the table when all changes were read, even if batches were read in parts or repeatedly.            *)
 CopyIsTable == told.is /\ ~told.all => copy = Table(told.ended)
 Converges == told.is /\ told.all => copy = Table(told.ended)
 =============================================================================

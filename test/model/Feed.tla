@@ -6,7 +6,7 @@
 (* Tokens are modelled in Workers.                                            *)
 EXTENDS Server
 
-CONSTANTS Variant,    \* "feed" is inorder's way
+CONSTANTS Variant,    \* "feed" is inorder's method
           Clients     \* processes with the name of the worker, which use the same sink
 
 VARIABLES holder,     \* the client that has the lock of the feed
@@ -25,7 +25,8 @@ State == StateIn(wal)
 LogState(s) == wal' = Append(wal, [do |-> "state", id |-> 0, rows |-> {}, state |-> s])
 
 Higher(a, b) == a[1] > b[1] \/ (a[1] = b[1] /\ a[2] > b[2])
-(* The timeline is part of a batch's number: a promoted server, which lacks the last batches, gives no number twice. *)
+(* The timeline is part of a batch's number, so that a promoted server that lacks the last batches does not use a *)
+(* number twice.                                                                                                  *)
 After(number) == <<IF Variant = "bare_number" THEN 1 ELSE timeline, number[2] + 1>>
 RowsWith(numbers) == {r \in Snapshot("primary").rows : r.number \in numbers}
 RECURSIVE InOrder(_)
@@ -86,7 +87,7 @@ Dump ==
     /\ dump' = [is |-> TRUE, rows |-> Snapshot("primary").rows, state |-> State]
     /\ UNCHANGED <<server, holder, taken, given, sink>>
 
-(* A restore into a new cluster, whose ids begin again. feed_rebase raises the base above all numbers in the dump. *)
+(* A restore into a new cluster, in which ids begin again. feed_rebase raises the base above all numbers in the dump. *)
 Restore ==
     /\ dump.is /\ disasters = 0 /\ disasters' = 1
     /\ wal' = <<[do |-> "load", id |-> 0, rows |-> dump.rows, state |-> dump.state]>>

@@ -3,7 +3,7 @@
 (* reads its rows in pieces by value, and then freezes the next set.          *)
 EXTENDS Server
 
-CONSTANTS Variant,    \* "frozen" is inorder's way
+CONSTANTS Variant,    \* "frozen" is inorder's method
           Values      \* values of the column, from 1 to a maximum
 
 VARIABLES value,      \* number and place of a row -> value of the row
@@ -45,7 +45,6 @@ NoLoss == \A r \in Committed : Passed(r) => r \in Delivered
 NoRepeat ==
     /\ \A d, e \in delivered : d.row = e.row => d.set = e.set
     /\ \A r \in Committed : r \in Delivered => Passed(r)
-(* If a transaction began after another one had ended, its rows do not come in an earlier set than those of the *)
-(* other.                                                                                                       *)
+(* If a transaction began after another one had ended, its rows are not in an earlier set than the rows of the other. *)
 CauseFirst == \A d, e \in delivered : d.row.number \in e.row.after => d.set <= e.set
 =============================================================================

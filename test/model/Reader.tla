@@ -1,21 +1,21 @@
 ------------------------------- MODULE Reader -------------------------------
 (* A reader that keeps its position: reader_next_batch, reader_batch_rows and *)
-(* reader_advance. The variants are ways of polling that lose or delay rows.  *)
+(* reader_advance. The variants are polling methods that lose or delay rows.  *)
 EXTENDS Server
 
-CONSTANTS Variant,    \* "set" is inorder's way
+CONSTANTS Variant,    \* "set" is inorder's method
           MaxRows     \* maximum number of rows of a batch
 
 VARIABLES position,   \* the position that the sink stores, in one transaction with the rows
-          batch,      \* a batch that was taken, and is not stored yet
+          batch,      \* a batch that was taken, but is not stored yet
           delivered   \* rows, in the order of their delivery
 vars == <<server, position, batch, delivered>>
 
 None == [taken |-> FALSE]
 Delivered == {delivered[i] : i \in DOMAIN delivered}
 
-(* Numbers of transactions that have ended, for a reader. own: the id of the reader's own transaction, or 0 if it has *)
-(* no id.                                                                                                             *)
+(* The numbers of the transactions that a reader sees as ended. own: the id of the reader's own transaction, or 0 if   *)
+(* it has no id.                                                                                                     *)
 Ended(node, own) ==
     LET s == Snapshot(node)
     IN CASE Variant = "horizon" -> {x \in s.ended : x < s.xmin}
@@ -23,7 +23,8 @@ Ended(node, own) ==
          [] Variant = "own_number" /\ own # 0 -> s.ended \cup {base + own}
          [] OTHER -> s.ended
 
-(* Rows are in the order of number and key; the rest of the transaction in which the last batch ended comes first. *)
+(* Rows are ordered by number and key. The remaining rows of the transaction in which the last batch ended come *)
+(* first.                                                                                                       *)
 Precedes(r, s) ==
     \/ r.number = position.partial /\ s.number # position.partial
     \/ /\ (r.number = position.partial) = (s.number = position.partial)
@@ -73,7 +74,7 @@ Store(node) ==
        /\ batch' = None
        /\ UNCHANGED server
 
-(* Polling by a number above the last one: by the id, or by the place of the commit in the log. *)
+(* Poll for numbers above the last one: for ids, or for positions of commits in the log. *)
 Mark(r) ==
     IF Variant = "last_id" THEN r.number
     ELSE CHOOSE i \in DOMAIN wal : wal[i].do = "commit" /\ base + wal[i].id = r.number
@@ -87,7 +88,7 @@ IsScalar == Variant \in {"last_id", "commit_place"}
 
 (* Forget: the reader dies before it stores its batch. Fail: the reader's server crashes, or a standby is promoted. *)
 (* The promoted server accepts a position if all transactions of the position have ended there. Otherwise the       *)
-(* position is refused, and the reader has to begin again.                                                          *)
+(* position is refused, and the reader must begin again.                                                            *)
 Forget == batch.taken /\ batch' = None /\ UNCHANGED <<server, position, delivered>>
 Continues == position.numbers \cup (IF position.partial = 0 THEN {} ELSE {position.partial}) \subseteq Snapshot("standby").ended
 Fail ==
@@ -121,7 +122,7 @@ Passed(r) ==
     IF IsScalar THEN \E i \in DOMAIN wal : wal[i].do = "commit" /\ base + wal[i].id = r.number /\ Mark(r) <= position.key
     ELSE r.number \in position.numbers \/ (r.number = position.partial /\ r.n <= position.key)
 
-(* Each committed row that the position has passed was delivered. The promise does not include refused positions. *)
+(* Each committed row that the position has passed was delivered. The guarantee does not include refused positions. *)
 NoLoss == position.origin \in {0, timeline} => \A r \in Committed : Passed(r) => r \in Delivered
 NoRepeat == \A i, j \in DOMAIN delivered : i # j => delivered[i] # delivered[j]
 (* Rows of a transaction come before the rows of transactions that began after its end. *)

@@ -6,7 +6,7 @@ EXTENDS Reader
 
 CONSTANT Steps        \* the recorded steps, in order
 
-VARIABLE at           \* place of the next step
+VARIABLE at           \* index of the next step
 
 Of(r) == <<r.number, r.n>>
 Is(batch_, step) == batch_.numbers = step.numbers /\ batch_.cut = step.cut /\ batch_.upto = step.upto

@@ -5,7 +5,7 @@ EXTENDS Changes
 
 CONSTANT Steps        \* the recorded steps, in order
 
-VARIABLE at           \* place of the next step
+VARIABLE at           \* index of the next step
 
 Rows(kept) == {<<row.key, row.made>> : row \in kept}
 

@@ -49,8 +49,8 @@ CommittedIn(w) == {x \in Ids : Has(w, "commit", x)}
 
 Numbers(ids) == (1..base) \cup {base + x : x \in ids}
 
-(* A snapshot: the numbers of transactions that have ended, and their rows. A standby makes a snapshot from the log: *)
-(* commits become visible there in another order than on the primary.                                                *)
+(* A snapshot: the numbers of transactions that have ended, and their rows. A standby builds its snapshots from the *)
+(* log: commits become visible there in a different order than on the primary.                                      *)
 Snapshot(node) ==
     IF node = "primary"
     THEN LET ended == {x \in Ids : doing[x] = "ended"}

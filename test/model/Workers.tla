@@ -5,10 +5,10 @@
 (* and "again" have the name "a".                                             *)
 EXTENDS Integers, FiniteSets
 
-CONSTANTS Variant,    \* "workers" is inorder's way
+CONSTANTS Variant,    \* "workers" is inorder's method
           Processes,  \* processes of the workers
           Batches,    \* batches from 1 to a maximum, in the order of the feed
-          Tokens      \* how often a batch can be given to a process, at most
+          Tokens      \* maximum number of times that a batch can be given to a process
 
 VARIABLES token,      \* batch -> token of the process that got the batch last; 0 if no process got it
           owner,      \* batch -> name of the worker that got the batch last
@@ -31,7 +31,7 @@ Take(w, b) ==
        /\ leased' = leased \cup {b} /\ has' = [has EXCEPT ![w] = [batch |-> b, token |-> given]]
        /\ UNCHANGED done
 
-(* A lease expires by the clock of the server. The clock may jump: a lease may expire at any time, or never. *)
+(* A lease expires by the server's clock. The clock may jump, so that a lease may expire at any time, or never. *)
 Expire(b) == b \in leased /\ leased' = leased \ {b} /\ UNCHANGED <<token, owner, done, has>>
 
 (* If another process got the batch in the meantime, this process cannot finish it. *)
@@ -54,7 +54,7 @@ Next ==
 Spec == Init /\ [][Next]_vars
 
 Holders == {w \in Processes : has[w] # Nothing /\ has[w].token = token[has[w].batch]}
-(* At any time, one process at most has a valid token for a batch of the share, and the earlier batches are finished. *)
+(* At any time, at most one process has a valid token for a batch of the share, and the earlier batches are finished. *)
 OneAtATime == Cardinality(Holders) <= 1
 InOrder == \A w \in Holders : \A b \in Batches : b < has[w].batch => b \in done
 =============================================================================

@@ -1,6 +1,6 @@
 /*
  * inorder_test.c
- *	  Tests of what SQL cannot see.
+ *	  Test functions for behavior that SQL cannot observe.
  */
 #include "postgres.h"
 
@@ -34,7 +34,7 @@ PG_FUNCTION_INFO_V1(test_captured);
 
 void		_PG_init(void);
 
-/* Draw words one by one. Returns how many words are still in the pool after they were drawn. */
+/* Draw words one by one. Return how many of them are still in the pool afterwards. */
 Datum
 test_pool_wiped(PG_FUNCTION_ARGS)
 {
@@ -111,8 +111,8 @@ test_fork_repeats(PG_FUNCTION_ARGS)
 }
 
 /*
- * A clone of a virtual machine continues with a copy of the pool. Returns how many
- * words of the clone are also words of the original, if the pool has this age in
+ * Return how many words a cloned virtual machine, which continues with a copy of the
+ * pool, has in common with the original. The argument is the age of the pool in
  * microseconds.
  */
 Datum
@@ -140,7 +140,7 @@ test_v7(PG_FUNCTION_ARGS)
 	return uuid_datum(v7_key(state.tick, state.tail));
 }
 
-/* Next version-1 value of a session whose clock shows this many ticks since 1582; returned as uuid */
+/* Return, as uuid, the next version-1 value of a session whose clock shows this many ticks since 1582. */
 Datum
 test_v1(PG_FUNCTION_ARGS)
 {
@@ -150,7 +150,7 @@ test_v1(PG_FUNCTION_ARGS)
 	return uuid_datum(v1_to_words((UuidWords) {state.tick, v1_rest(state.clockseq, state.node)}));
 }
 
-/* The number of keys of a transaction with the largest start and the largest steps, up to a maximum. */
+/* Return how many keys a transaction with the largest start and the largest steps can have, up to a maximum. */
 Datum
 test_xact_capacity(PG_FUNCTION_ARGS)
 {
@@ -168,7 +168,7 @@ test_xact_capacity(PG_FUNCTION_ARGS)
 
 static char held_by[MAXPGPATH];
 
-/* Snapshots see that the transaction has ended, but it still has its locks, and sends its invalidations later. */
+/* Wait at a point where snapshots show the transaction as ended, but it still has locks and unsent invalidations. */
 static void
 hold_commit(XactEvent event, void *argument)
 {
@@ -179,7 +179,7 @@ hold_commit(XactEvent event, void *argument)
 		held_by[0] = '\0';
 }
 
-/* Let the commit of this transaction wait in the middle until a file is removed. */
+/* Let the commit of this transaction wait halfway until a file is removed. */
 Datum
 test_hold_commit(PG_FUNCTION_ARGS)
 {
@@ -238,7 +238,7 @@ captured_walker(Node *node, void *context)
 	return expression_tree_walker(node, captured_walker, context);
 }
 
-/* Report the functions, operators, domains and relations that a statement refers to, before the statement runs. */
+/* Report the functions, operators, domains and relations that a statement refers to, before it is executed. */
 static void
 report_captured_names(ParseState *state, Query *query, JumbleState *jumble)
 {
@@ -256,7 +256,7 @@ report_captured_names(ParseState *state, Query *query, JumbleState *jumble)
 		captured_walker(((ExplainStmt *) utility)->query, NULL);
 }
 
-/* Report the call of a function. Any number of SQL functions may have this symbol. */
+/* Report a call of an SQL function. Any number of SQL functions may use this symbol. */
 Datum
 test_captured(PG_FUNCTION_ARGS)
 {
@@ -268,6 +268,6 @@ void
 _PG_init(void)
 {
 	next_analyze_hook = post_parse_analyze_hook;
-	/* from 19 on, the type of the hook's last argument is const: the call is the same */
+	/* from 19 on, the hook's last argument is const, which does not change the call */
 	post_parse_analyze_hook = (post_parse_analyze_hook_type) report_captured_names;
 }

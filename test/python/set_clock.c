@@ -1,10 +1,10 @@
 /*
  * set_clock.c
- *	  Set the time of day of programs that preload this library: a file contains the
- *	  offset.
+ *	  Shift the system clock of programs that preload this library by an offset that is
+ *	  stored in a file.
  *
- * The file is mapped: a signal handler may read the clock, as PostgreSQL's handlers do,
- * and must not allocate memory.  Monotonic clocks are those of the kernel.
+ * The file is mapped into memory, because signal handlers, such as PostgreSQL's, may read
+ * the clock and must not allocate memory.  Monotonic clocks are not changed.
  */
 #define _GNU_SOURCE
 

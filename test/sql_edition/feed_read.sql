@@ -1,4 +1,4 @@
--- A feed_read() for tests of both editions: the SQL edition itself does not have this function of the C extension.
+-- feed_read() for tests that run on both editions. The SQL edition itself does not have this function.
 CREATE OR REPLACE FUNCTION @extschema@.feed_read(
     name text, row_type anyelement, max_rows int DEFAULT NULL, owner regrole DEFAULT NULL
 )

@@ -1,6 +1,6 @@
 /*
  * added.c
- *	  A function of the made-up next version.
+ *	  A function of the fictitious next version.
  */
 #include "postgres.h"
 

@@ -1,4 +1,4 @@
--- Functions of the made-up next version.
+-- Functions of the fictitious next version.
 CREATE FUNCTION inorder_internal.added_in_c(number bigint)
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

@@ -1,4 +1,4 @@
--- Another attribute of positions, batches and their order. CASCADE, since a user may have a table of such a type.
+-- A new attribute of positions, batches and orders. CASCADE is needed because a user may have a table of such a type.
 ALTER TYPE @extschema@.feed_position ADD ATTRIBUTE noted text CASCADE;
 ALTER TYPE @extschema@.feed_batch ADD ATTRIBUTE noted text CASCADE;
 ALTER TYPE @extschema@.feed_order ADD ATTRIBUTE noted bigint CASCADE;
