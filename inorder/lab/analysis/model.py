@@ -65,13 +65,17 @@ def few_images(clients: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Conditions of a prediction.
+    """The conditions of a prediction.
 
-    ``rows``: rows in the table at the checkpoint. ``rate``: rows inserted per second. ``memory_bytes``: memory for the
-    index. ``checkpoint``: seconds between two checkpoints. A block of a sequence has ``block_size`` rows, and a block
-    of time lasts ``interval_length`` seconds. The prefix wraps around after ``block_count`` or ``interval_count``
-    blocks. ``position``: the number of rows in the current block, or None to average over all positions. ``key_bytes``:
-    the size of a key in the index, or 0 for the usual size for the kind of key.
+    A block of a sequence has ``block_size`` rows, and a block of time lasts ``interval_length`` seconds. The prefix
+    wraps around after ``block_count`` or ``interval_count`` blocks.
+
+    * ``rows``: rows in the table at the checkpoint.
+    * ``rate``: rows inserted per second.
+    * ``memory_bytes``: memory for the index.
+    * ``checkpoint``: seconds between two checkpoints.
+    * ``position``: the number of rows in the current block, or None to average over all positions.
+    * ``key_bytes``: the size of a key in the index, or 0 for the usual size for the kind of key.
     """
 
     rows: float

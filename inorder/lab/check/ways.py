@@ -48,15 +48,16 @@ INSERT = "INSERT INTO events (id, created_at) VALUES (:id, :created_at) RETURNIN
 class Way:
     """A way to read a table.
 
-    ``start``: initial values of the names in ``poll``. ``begin``, ``read``: the statements that begin a transaction of
-    a writer and of the reader. ``finish``: a statement that runs after the rows of a poll are stored. ``needs``:
-    "inorder" if the way needs the extension, or "logical" if it needs wal_level = logical. ``copies``: the poll
-    maintains a table ``copy``, and ``setup`` creates any other objects that the poll needs. ``listen``: a channel. The
-    payload of a notification is a key, which the reader receives with its next poll.
-
-    ``project``, ``version``, ``source``: the project that documents the way. ``run``: the code that the check runs: the
-    project's program, its query, or another query that follows the same rule. ``note``: a remark. ``verdict``: the
-    recorded result.
+    * ``start``: initial values of the names in ``poll``.
+    * ``begin``, ``read``: the statements that begin a transaction of a writer and of the reader.
+    * ``finish``: a statement that runs after the rows of a poll are stored.
+    * ``needs``: "inorder" if the way needs the extension, or "logical" if it needs wal_level = logical.
+    * ``copies``: the poll maintains a table ``copy``, and ``setup`` creates any other objects that the poll needs.
+    * ``listen``: a channel. The payload of a notification is a key, which the reader receives with its next poll.
+    * ``project``, ``version``, ``source``: the project that documents the way.
+    * ``run``: what the check runs: the project's program, its query, or another query that follows the same rule.
+    * ``note``: a remark.
+    * ``verdict``: the recorded result.
     """
 
     name: str

@@ -76,9 +76,12 @@ class Adapted(Generic[P]):
 class OwnRun:
     """How an experiment uses the user's own server, and notes for the report.
 
-    ``counts``: the experiment counts WAL and blocks. ``reads_vacuum``: it reads the output of VACUUM. ``leaf_density``:
-    it measures leaf density. ``checkpoints``: it requests a checkpoint before each measurement. ``unseen``: the figures
-    that only a throw-away server can provide. ``otherwise``: the differences from a run on a throw-away server.
+    * ``counts``: the experiment counts WAL and blocks.
+    * ``reads_vacuum``: it reads the output of VACUUM.
+    * ``leaf_density``: it measures leaf density.
+    * ``checkpoints``: it requests a checkpoint before each measurement.
+    * ``unseen``: the figures that only a throw-away server can provide.
+    * ``otherwise``: the differences from a run on a throw-away server.
     """
 
     counts: bool = True

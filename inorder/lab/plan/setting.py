@@ -31,14 +31,19 @@ SIZES = ("", QUICK, FULL)
 class Setting(Generic[T]):
     """A field of a plan, and the option that sets it. ``type`` is the type of the values.
 
-    ``asked``: there is an option for the field. ``of_server``: the field is a setting of a throw-away server.
-    ``capability``: on the user's own server, the value is this field of Capabilities. ``sessions``: the field is a
-    number of concurrent sessions. ``kept``: the field is stored in the result file. ``path``: the field is a path on
-    this machine.
+    * ``asked``: there is an option for the field.
+    * ``of_server``: the field is a setting of a throw-away server.
+    * ``capability``: on the user's own server, the value is this field of Capabilities.
+    * ``sessions``: the field is a number of concurrent sessions.
+    * ``path``: the field is a path on this machine.
+    * ``kept``: the field is stored in the result file.
 
-    The remaining functions take a value that is a name. ``needs_inorder`` returns True if the value needs the
-    extension. ``contrib`` returns the contrib extension that the value needs, or "". ``since`` returns the major
-    version that the value needs. ``label`` returns the label of the value.
+    The remaining fields are functions of a value that is a name:
+
+    * ``needs_inorder`` returns True if the value needs the extension.
+    * ``contrib`` returns the contrib extension that the value needs, or "".
+    * ``since`` returns the major version that the value needs.
+    * ``label`` returns the label of the value.
     """
 
     help: str

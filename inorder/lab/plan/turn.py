@@ -70,13 +70,16 @@ def several(
 
 @dataclass(frozen=True)
 class Stage:
-    """Measurements that are made once per round, in random order if ``shuffled``.
+    """Measurements that are made once per round.
 
-    ``turns`` takes the number of the round. ``begin`` runs before the first turn. ``warm_up``: there is a round 0,
-    whose figures are discarded. ``whole``: an interrupted round is repeated as a whole, because ratios are paired
-    within a round, and measurements before and after an interruption do not form a pair. Otherwise, only the
-    interrupted turn is repeated, which suits exact counts, and rounds that take hours. ``redone``: a resumed run
-    repeats the stage, because it uses a new server.
+    * ``turns`` takes the number of the round.
+    * ``begin`` runs before the first turn.
+    * ``shuffled``: the turns run in random order.
+    * ``warm_up``: there is a round 0, whose figures are discarded.
+    * ``whole``: an interrupted round is repeated as a whole, because ratios are paired within a round, and measurements
+      before and after an interruption do not form a pair. Otherwise, only the interrupted turn is repeated, which suits
+      exact counts, and rounds that take hours.
+    * ``redone``: a resumed run repeats the stage, because it uses a new server.
     """
 
     turns: Callable[[int], Sequence[Turn]]

@@ -84,9 +84,12 @@ def to_base(value: Value) -> str:
 class Column:
     """A column: its name, its meaning and source, and the function that formats its values.
 
-    ``data``: the name of the column in CSV and JSON, which include all columns. ``terminal``: the column is shown on a
-    terminal. ``page``: the column is shown on a page. ``wrap``: the values are sentences. ``bar``: on the page, each
-    cell has a bar on the scale of the column. ``alarming``: values are highlighted, except "", "-" and "no".
+    * ``data``: the name of the column in CSV and JSON, which include all columns.
+    * ``terminal``: the column is shown on a terminal.
+    * ``page``: the column is shown on a page.
+    * ``wrap``: the values are sentences.
+    * ``bar``: on the page, each cell has a bar on the scale of the column.
+    * ``alarming``: values are highlighted, except "", "-" and "no".
     """
 
     name: str
@@ -118,10 +121,13 @@ def data_only(name: str, value: Callable[[Any], Value] = text) -> Figure:
 class Section:
     """A table, with a name for links and data. The first value of a row is its label.
 
-    ``data``: False for a section that repeats other sections. ``terminal``: False for a section that is too long for a
-    terminal. ``across``: bars are on the scale of their row, because each row has a different unit. ``main``: the
-    section comes first on the page. The caption explains the table. The note, which appears only on the page, describes
-    the conditions of the measurement.
+    The caption explains the table. The note, which appears only on the page, describes the conditions of the
+    measurement.
+
+    * ``data``: False for a section that repeats other sections.
+    * ``terminal``: False for a section that is too long for a terminal.
+    * ``across``: bars are on the scale of their row, because each row has a different unit.
+    * ``main``: the section comes first on the page.
     """
 
     name: str

@@ -63,9 +63,12 @@ class Step:
 class Verdict:
     """A question and its answer.
 
-    ``answer``: a word or two. ``figures``: a sentence. ``holds``: the conditions under which the answer holds.
-    ``sure``: how certain the answer is, or how to decide the question. ``bars``: at most three. ``steps``: what the
-    user can do next.
+    * ``answer``: a word or two.
+    * ``figures``: a sentence.
+    * ``holds``: the conditions under which the answer holds.
+    * ``sure``: how certain the answer is, or how to decide the question.
+    * ``bars``: at most three.
+    * ``steps``: what the user can do next.
     """
 
     question: str

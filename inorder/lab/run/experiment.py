@@ -32,13 +32,17 @@ class Experiment(ABC, Generic[P]):
 
     Each experiment is a module in ``lab/experiments``, and is found by its name.
 
-    ``name`` and ``summary`` are the name and the summary of the module. ``Plan``: the type of its plans. ``question``:
-    the question that the first verdict answers. ``studies``: the published studies that the experiment follows.
-    ``programs``: the PostgreSQL programs that it runs. ``alone``: True if it needs a throw-away server. ``method``: the
-    method of measuring, or "" for the method for tables that are larger than memory. ``role``: the role that it uses on
-    a throw-away server, or "" for the superuser. ``checkpoints``: True if checkpoints during a measurement are
-    expected. ``order``: the order of measurements, for the report. ``reports``: the module that contains sections() and
-    verdicts(), by default the module of the experiment.
+    * ``name``, ``summary``: the name and the summary of the module.
+    * ``Plan``: the type of its plans.
+    * ``question``: the question that the first verdict answers.
+    * ``studies``: the published studies that the experiment follows.
+    * ``programs``: the PostgreSQL programs that it runs.
+    * ``alone``: True if it needs a throw-away server.
+    * ``method``: the method of measuring, or "" for the method for tables that are larger than memory.
+    * ``role``: the role that it uses on a throw-away server, or "" for the superuser.
+    * ``checkpoints``: True if checkpoints during a measurement are expected.
+    * ``order``: the order of measurements, for the report.
+    * ``reports``: the module that contains sections() and verdicts(), by default the module of the experiment.
     """
 
     name: ClassVar[str]

@@ -19,9 +19,10 @@ from inorder.lab.server.temporary import service_account, takes_direct_io, tempo
 class Small:
     """The resources of a server that is smaller than its tables.
 
-    ``memory_bytes``: the total memory. ``iops``: the limit on reads per second and on writes per second for each disk,
-    or None. ``tablespace``: the folder of a tablespace, or "". ``page_cache``: bytes of page cache in addition to the
-    memory, or None for no page cache or an unlimited one.
+    * ``memory_bytes``: the total memory.
+    * ``iops``: the limit on reads per second and on writes per second for each disk, or None.
+    * ``tablespace``: the folder of a tablespace, or "".
+    * ``page_cache``: bytes of page cache in addition to the memory, or None for no page cache or an unlimited one.
     """
 
     memory_bytes: int

@@ -50,9 +50,10 @@ def release_tables(connection: Connection, schema: str) -> None:
 class Target(ABC):
     """A server. Counters that the server does not show are missing from results. Actions that it forbids are skipped.
 
-    ``folder``: a folder on this machine for scripts and logs, which is removed afterwards. ``is_superuser``: sessions
-    run as a superuser. ``work_mem``: enough memory for a session to sort or hash a million values.
-    ``marks_checkpoints``: the server reports when a checkpoint ends.
+    * ``folder``: a folder on this machine for scripts and logs, which is removed afterwards.
+    * ``is_superuser``: sessions run as a superuser.
+    * ``work_mem``: enough memory for a session to sort or hash a million values.
+    * ``marks_checkpoints``: the server reports when a checkpoint ends.
     """
 
     folder: Path

@@ -67,9 +67,11 @@ def scrambled(number: str) -> str:
 class Spread:
     """Facts about an indexed column of the sample.
 
-    ``rises``: the values rise with the order of rows. ``low`` and ``high``: the range of the values. ``each``: the
-    number of distinct values that a value represents if it occurs once in the sample. ``behind``: seconds from the
-    latest time to the present, or None if new rows reuse sampled values. ``unique``: each row has a different value.
+    * ``rises``: the values rise with the order of rows.
+    * ``low``, ``high``: the range of the values.
+    * ``each``: the number of distinct values that a value represents if it occurs once in the sample.
+    * ``behind``: seconds from the latest time to the present, or None if new rows reuse sampled values.
+    * ``unique``: each row has a different value.
     """
 
     rises: bool = False
