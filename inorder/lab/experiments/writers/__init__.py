@@ -130,7 +130,7 @@ ALONE = "alone"
 TOGETHER = "together"
 TABLES_STEP = "tables"
 
-STATEMENT_ROWS = (1, BATCH_ROWS)  # rows per statement
+STATEMENT_ROWS = (1, BATCH_ROWS)
 
 STATEMENT_WORDS = {
     "lock": "The statement that takes the lock", "discard": "DISCARD SEQUENCES", "insert": "The INSERT",
