@@ -35,7 +35,7 @@ def test_each_check_of_the_model_holds_or_fails_as_expected(name: str) -> None:
 def test_each_faulty_variant_is_checked_and_must_fail() -> None:
     for module in ("Reader", "Feed", "Ordered", "Workers", "Changes"):
         text = FOLDER.joinpath(f"{module}.tla").read_text()
-        own_methods = re.findall(r'\\\* "(\w+)" is inorder\'s way', text)
+        own_methods = re.findall(r'\\\* "(\w+)" is inorder\'s method', text)
         variants = set(re.findall(r'Variant (?:=|#) "(\w+)"', text)) | {
             name for names in re.findall(r"Variant \\in \{(.*?)\}", text) for name in re.findall(r'"(\w+)"', names)
         }
