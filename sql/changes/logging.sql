@@ -141,15 +141,14 @@ BEGIN
     END IF;
 END $$;
 
--- Error if the function that writes a log cannot be created because its name, which is the name of the log, is in use.
--- The extension has no such function.
+-- Error if another function has the name of the log, because the function that writes the log must have this name. The
+-- extension has no such function.
 CREATE FUNCTION inorder_internal.check_log_function(relation regclass, log regclass) RETURNS void
 LANGUAGE sql STABLE
 RETURN NULL::void;
 
--- The statements that allow a role to write into a log if the role may write into the logged table
--- (writing_statements), and the statements that revoke this permission (unwriting_statements). The extension needs no
--- such statements.
+-- Return the statements that let every role that may write into the logged table write into the log.
+-- unwriting_statements() returns the statements that revert this. The extension needs no such statements.
 CREATE FUNCTION inorder_internal.writing_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -176,8 +175,8 @@ BEGIN ATOMIC
       AND a.grantee <> c.relowner;
 END;
 
--- The statements that create all triggers again, and drop the triggers of other tables that write into the log, for
--- example a former partition, or a table that formerly had the name of this table.
+-- Return the statements that create all triggers again, and drop triggers of other tables that write into the log. Such
+-- a table may be a former partition, or may formerly have had the name of this table.
 CREATE FUNCTION inorder_internal.trigger_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -202,7 +201,7 @@ BEGIN ATOMIC
     WHERE t.event <> 'MOVE' OR m = relation AND EXISTS (SELECT FROM pg_partitioned_table WHERE partrelid = m::oid);
 END;
 
--- The log of a table or, if there is no log, the table that has the name for the log; null if there is neither.
+-- Return the log of a table. If there is no log, return the table that has the name of the log, or null.
 CREATE FUNCTION inorder_internal.present_log(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

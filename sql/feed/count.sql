@@ -99,8 +99,8 @@ BEGIN
     RETURN t;
 END $$;
 
--- The tables that contain the rows; for each table, the transactions that are not counted (null if there is no valid
--- stored count); and the sum of the stored counts.
+-- Return the tables that contain the rows, and the sum of their stored counts. For each of these tables, also return
+-- the transactions that are not counted, or null if there is no valid stored count.
 CREATE FUNCTION inorder_internal.known_parts(
     t inorder_internal.feed_table, OUT leaves oid[], OUT others int8multirange[], OUT stored bigint
 )

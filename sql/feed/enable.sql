@@ -13,8 +13,8 @@ BEGIN
     PERFORM inorder_internal.check_owner(caller, relation);
 END $$;
 
--- Drop former triggers of the guard, and create the triggers of the guard. If the new triggers replace an intact
--- guard, the versions of the new triggers are stored in the positions of feeds of the table.
+-- Drop the triggers of the former guard, and create the triggers of the new guard. If the former guard was intact,
+-- store the versions of the new triggers in the positions of feeds of the table.
 CREATE FUNCTION inorder_internal.make_guard(caller oid, t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -62,8 +62,8 @@ BEGIN
                                                   inorder_internal.unnumbered_query(t)), role);
 END $$;
 
--- The part of feed_enable() for a table that was not restored. This function waits for writers, because the checks must
--- see all rows that were inserted without the guard.
+-- Enable a table that was not restored. This function waits for writers, because the checks must see all rows that were
+-- inserted without the guard.
 CREATE FUNCTION inorder_internal.enable_table(caller oid, relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -27,7 +27,8 @@ CREATE FUNCTION inorder_internal.group_id(view text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN to_hex(hashtext(view));
 
--- The set of a view. The name of the view is cut so that the longest suffix fits into the 63 bytes of a name.
+-- Return the set of a view. The name of the view is shortened so that the longest suffix fits into the 63 bytes of a
+-- name.
 CREATE FUNCTION inorder_internal.group_set(relation regclass, schema name, view text, columns name[])
 RETURNS inorder_internal.group_set
 LANGUAGE sql IMMUTABLE
@@ -146,9 +147,9 @@ BEGIN
           DETAIL = 'A role may write the counts of a table only if it may write into the table.';
 END $$;
 
--- The first part of the function that writes deltas, which checks the table of deltas. After a swap by rename, the
--- name of this table may refer to the deltas of another function, or to a table of another owner. A writer must not run
--- the triggers of such a table. After a restore the name refers to a table with another OID.
+-- The first part of the function that writes deltas, which checks the table of deltas. After tables were swapped by
+-- renaming, the name of this table may refer to the deltas of another function, or to a table of another owner. A
+-- writer must not run the triggers of such a table. After a restore the name refers to a table with another OID.
 CREATE FUNCTION inorder_internal.known_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -440,9 +441,9 @@ LANGUAGE sql STABLE
 RETURN format('%s.exact_count_proof(%L::regclass, %L::regclass, %L::name[])'::text, inorder_internal.public_schema(),
               (s).relation, (s).deltas, (s).columns);
 
--- The view, which is created again if columns were renamed. The planner estimates that an unknown LIMIT returns a
--- tenth of the rows. Three nested LIMITs therefore prevent the planner from using parallel workers and JIT compilation
--- for a part of the query that is seldom executed.
+-- Return the statement that creates the view, or creates it again if columns were renamed. The planner estimates that
+-- an unknown LIMIT returns a tenth of the rows. Three nested LIMITs therefore prevent the planner from using parallel
+-- workers and JIT compilation for a part of the query that is seldom executed.
 CREATE FUNCTION inorder_internal.view_statement(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format(
@@ -753,10 +754,10 @@ EXCEPTION WHEN OTHERS THEN
     NULL;  -- exact_count_fold() reports the error to the owner
 END $$;
 
--- The set of groups of a table by some columns. A set exists until exact_count_stop(), even without its view. If the
--- set does not exist, return the set that would be created, or raise an error if a name in that set is in use, perhaps
--- by a set with other columns. The set by the columns {a,b} and the set by the column {a_b} have the same names, and
--- all sets of a table with a long name also have the same names.
+-- Return the set of groups of a table by these columns. A set exists until exact_count_stop(), even without its view.
+-- If the set does not exist, return the set that would be created. Raise an error if one of its names is in use, for
+-- example by a set with other columns. The set by the columns {a,b} and the set by the column {a_b} have the same
+-- names, and all sets of a table with a long name also have the same names.
 CREATE FUNCTION inorder_internal.set_to_make(relation regclass, columns name[]) RETURNS inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

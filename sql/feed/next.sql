@@ -347,7 +347,8 @@ BEGIN
     RETURN inorder_internal.found_query(t, b, 'e.*', in_order);
 END $$;
 
--- The rows of a batch of a locked table. Error unless the batch can be read, and has the same rows as before.
+-- Find what is needed to read the rows of a batch of a locked table. Error unless the batch can be read, and has the
+-- same rows as before.
 CREATE FUNCTION inorder_internal.rows_of(t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid)
 RETURNS inorder_internal.found_rows
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

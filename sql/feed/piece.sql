@@ -12,7 +12,7 @@
 --  has_rows   true if the batch has rows
 --  is_all     true if the batch has all committed rows that follow the position
 --  members    the tables that were checked
---  rest       the rest of a set, which has no more rows and precedes the batch
+--  rest       the unread part of the set before the batch, if this part has no rows
 --  is_costly  true if no rows were found, and the search accessed many pages
 CREATE TYPE inorder_internal.found_batch AS (
     batch @extschema@.feed_batch, has_rows boolean, is_all boolean, members @extschema@.feed_member[],

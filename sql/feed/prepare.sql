@@ -1,7 +1,7 @@
 -- The statements that make an existing table readable.
 
--- The index on a column of a table, if an earlier execution of the statements of feed_prepare() has created the index,
--- or if the server has created it for a partition because of the parent's index; otherwise null.
+-- Find the index on a column that an earlier execution of the statements of feed_prepare() has created. On a partition,
+-- the server may have created it because of the parent's index. Return null if there is no such index.
 CREATE FUNCTION inorder_internal.made_index(member oid, key_column name, above oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

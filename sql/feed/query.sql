@@ -26,8 +26,8 @@ LANGUAGE sql STABLE  -- an IMMUTABLE function that calls format(), which is STAB
 -- null.
 RETURN format('pg_catalog.arrayoverlap(ARRAY[e.%I], NULL::pg_catalog.%I[]) IS NULL AND '::text, column_name, type_name);
 
--- The same condition for each of the given columns (all columns if "columns" is null) whose type is a type of the
--- server; null if there is no such column.
+-- Return the same condition for each of the given columns, or for all columns if "columns" is null. Columns with types
+-- that are not the server's own are left out. Return null if no column remains.
 CREATE FUNCTION inorder_internal.typed(relation regclass, columns name[]) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -49,7 +49,7 @@ BEGIN
     PERFORM inorder_internal.check_origin(b.origin);
 END $$;
 
--- An initial position, with the order of order_column unless order_column is null.
+-- Return an initial position, in the order of order_column unless it is null.
 CREATE FUNCTION inorder_internal.first_position(
     t inorder_internal.feed_table, start text, order_column name, OUT at_position @extschema@.feed_position
 )

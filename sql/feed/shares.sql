@@ -96,9 +96,9 @@ BEGIN
     RETURN inorder_internal.by_number(b);
 END $$;
 
--- Add the rows of a share in a piece to the last batch of the share, if that batch was not yet given to a worker, if
--- one batch can have all of these rows in order, and if that batch then has at most max_rows rows. Otherwise create a
--- new batch for the rows. Until the new batch is given to a worker, its place serves as its number.
+-- Add the rows of a share in a piece to the last batch of the share, or to a new batch. The last batch is used if it
+-- was not yet given to a worker, if one batch can have all of these rows in order, and if it then has at most max_rows
+-- rows. Until a new batch is given to a worker, its place serves as its number.
 --
 -- During a long transaction, VACUUM cannot remove the row versions that additions and finished batches leave behind. A
 -- search for batches therefore begins at the first place in use. Places only increase: a batch whose row versions have

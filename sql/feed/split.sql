@@ -63,7 +63,8 @@ RETURN format('SELECT pg_catalog.array_agg(pg_catalog.concat(s.number)) FROM (SE
                                            format('e.%I', (t).key_column), false),
               CASE WHEN (t).key_column = 'place' THEN 'row_place'::text ELSE 'place' END, stride);
 
--- The part of a batch that ends after a key of a transaction or, if the key is null, after the transaction.
+-- Return the first part of a batch, up to a key of a transaction or, if the key is null, up to the end of the
+-- transaction.
 CREATE FUNCTION inorder_internal.part_to(b @extschema@.feed_batch, number bigint, key text[])
 RETURNS @extschema@.feed_batch
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$

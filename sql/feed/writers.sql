@@ -74,8 +74,8 @@ BEGIN
               ORDER BY r.rolname LIMIT 10) AS h);
 END $$;
 
--- Warn of writes that the guard will refuse, and of rows that feeds will not deliver, unless the applications that
--- write are changed.
+-- Warn if applications must be changed, because the guard will refuse some of their writes, or because feeds will not
+-- deliver some of their rows.
 CREATE FUNCTION inorder_internal.warn_of_writers(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

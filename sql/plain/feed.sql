@@ -93,7 +93,8 @@ EXCEPTION WHEN invalid_cursor_definition THEN
           HINT = 'Run the other statements separately, in the same transaction.';
 END $$;
 
--- Run a statement over the rows of a batch, with the search_path of the caller. "row_type" is the name of the table.
+-- Run a statement that reads the rows of a batch, with the search_path of the caller. "row_type" is the name of the
+-- table.
 CREATE FUNCTION inorder_internal.apply_rows(
     t inorder_internal.feed_table, b @extschema@.feed_batch, row_type text, statement text, path text
 ) RETURNS bigint

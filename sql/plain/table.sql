@@ -1,5 +1,6 @@
--- For each row of a table in pg_class that the snapshot sees: true for a permanent heap table without partitions or
--- children. A function that returns rows is inlined into the statement that calls it. Access method 2 is heap.
+-- Return one value for each pg_class row of a table that the snapshot sees: true for a permanent heap table without
+-- partitions or children. A function that returns rows is inlined into the statement that calls it. Access method 2 is
+-- heap.
 CREATE FUNCTION inorder_internal.seen_kinds(relation oid) RETURNS TABLE (is_plain boolean)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
