@@ -20,12 +20,12 @@ CREATE SCHEMA inorder_text;
 COMMENT ON SCHEMA inorder_text IS
 'Functions that generated queries and the command-line tool of inorder call.';
 
--- Error unless a value is of the row type with this OID (pg_class.reltype).
+-- Raise an error unless a value is of the row type with this OID (pg_class.reltype).
 CREATE FUNCTION inorder_text.feed_is_table(row_of anyelement, row_type oid) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE PARALLEL SAFE;
 
--- Error if the library of this session is older than the extension. A session keeps the library that it has loaded. The
--- scripts of the extension call this function first.
+-- Raise an error if the library of this session is older than the extension. A session keeps the library that it has
+-- loaded. The scripts of the extension call this function first.
 CREATE FUNCTION inorder_internal.check_library() RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE;
 SELECT inorder_internal.check_library();

@@ -2,8 +2,8 @@
 -- changes equals the table, because the row of a key is read after the change of this row was committed. The proof is
 -- in docs/feed-proofs.md; test/model/README.md lists the tests of its premises.
 
--- Lock the table whose changes are read, and return it. Error unless all changes are in the log, and the snapshot of
--- the calling statement sees the rows and columns of the table.
+-- Lock the table whose changes are read, and return it. Raise an error unless all changes are in the log, and the
+-- snapshot of the calling statement sees the rows and columns of the table.
 CREATE FUNCTION inorder_internal.followed(caller oid, log regclass, row_type oid) RETURNS regclass
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -95,11 +95,11 @@ BEGIN
     WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped;
 END $$;
 
--- The version of the rows in a snapshot, computed from the transactions that have ended in the snapshot. A snapshot
--- that sees more transactions has a higher version. The upper bits are the highest number of a transaction that has
--- ended. The next 14 bits decrease with the number of earlier transactions in progress, which may be too high on a
--- standby, because a standby counts open savepoints as transactions in progress. The lowest bit is 1 for an existing
--- row, and 0 for a deleted key, because a sink may treat these keys as equal.
+-- Return the version of the rows in a snapshot, computed from the transactions that have ended in the snapshot. A
+-- snapshot that sees more transactions has a higher version. The upper bits are the highest number of a transaction
+-- that has ended. The next 14 bits decrease with the number of earlier transactions in progress, which may be too high
+-- on a standby, because a standby counts open savepoints as transactions in progress. The lowest bit is 1 for an
+-- existing row, and 0 for a deleted key, because a sink may treat these keys as equal.
 CREATE FUNCTION inorder_internal.version_of(ended int8multirange, is_there boolean) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -108,7 +108,7 @@ BEGIN
            | is_there::int;
 END $$;
 
--- The query for changes, built from the query for the rows of a batch of the log. The query returns the operation (op),
+-- Build the query for changes from the query for the rows of a batch of the log. The query returns the operation (op),
 -- the version of the snapshot, and the columns of the row in the given form. Keys with a null are left out, because no
 -- trigger writes such keys. If the batch has a marker, all rows of the table are returned. Otherwise deleted rows come
 -- first, because a sink may treat a deleted key and an existing key as equal. Keys are sorted, and each key is looked
@@ -143,8 +143,8 @@ BEGIN
         ' FROM (SELECT ', p.once, ' x.* FROM x WHERE x.is_there) AS x');
 END $$;
 
--- The changes of an unfinished batch. If "number" is null, the function only checks that no change has bypassed the
--- log.
+-- Return the changes of an unfinished batch. If "number" is null, the function only checks that no change has bypassed
+-- the log.
 CREATE FUNCTION inorder_internal.unfinished_changes(
     caller oid, name text, number bigint, owner oid, row_type oid, form text,
     OUT t inorder_internal.feed_table, OUT members @extschema@.feed_member[], OUT query text, OUT relation oid
@@ -186,8 +186,8 @@ BEGIN
     END IF;
 END $$;
 
--- Return the query for the changes of a batch; the reader keeps the batch, and runs the query. Error if the position
--- includes transactions that this snapshot does not see.
+-- Return the query for the changes of a batch; the reader keeps the batch, and runs the query. Raise an error if the
+-- position includes transactions that this snapshot does not see.
 CREATE FUNCTION inorder_internal.query_of_changes(
     caller oid, relation regclass, from_position @extschema@.feed_position, batch @extschema@.feed_batch
 ) RETURNS text

@@ -7,8 +7,8 @@
 -- With one row per key, most of the cost would be caused by rows and index entries. A row without keys is a marker: the
 -- copy must replace all of its rows with the rows of the table.
 
--- The primary key of a table, in the order of its columns, with the corresponding columns of its log. is_exact is true
--- if equal values of the type are identical. Equal values of other types are distinguished by their text.
+-- Return the primary key of a table, in the order of its columns, with the corresponding columns of its log. is_exact
+-- is true if equal values of the type are identical. Equal values of other types are distinguished by their output.
 CREATE FUNCTION inorder_internal.changed_key(relation regclass)
 RETURNS TABLE (place bigint, name name, type oid, definition text, is_exact boolean)
 LANGUAGE sql STABLE
@@ -24,7 +24,7 @@ BEGIN ATOMIC
     WHERE i.indrelid = relation AND i.indisprimary AND i.indisvalid AND k.place <= i.indnkeyatts ORDER BY k.place;
 END;
 
--- The reason why the changes of a table cannot be logged, or null.
+-- Return the reason why the changes of a table cannot be logged, or null.
 CREATE FUNCTION inorder_internal.log_problem(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -45,15 +45,15 @@ BEGIN
         THEN format('has a column of type %s in its primary key, which is not supported', type) END);
 END $$;
 
--- The first argument of a trigger, if this argument is an OID; otherwise null.
+-- Return the first argument of a trigger, if this argument is an OID; otherwise null.
 CREATE FUNCTION inorder_internal.named_by(arguments bytea) RETURNS oid
 LANGUAGE sql IMMUTABLE
 RETURN least(substring(encode(arguments, 'escape'::text), '^[0-9]{1,10}'::text)::bigint, 4294967295)::oid;
 
--- The log of a table; null if the table has no log. Any role with the TRIGGER privilege on a table may create a trigger
--- that names any table as the log. The log must therefore also name the table, and belong to the owner of the table. A
--- log names its table through a trigger that is ENABLE ALWAYS. Only the owner can set ENABLE ALWAYS, and replacing the
--- trigger resets this setting.
+-- Return the log of a table; null if the table has no log. Any role with the TRIGGER privilege on a table may create a
+-- trigger that names any table as the log. The log must therefore also name the table, and belong to the owner of the
+-- table. A log names its table through a trigger that is ENABLE ALWAYS. Only the owner can set ENABLE ALWAYS, and
+-- replacing the trigger resets this setting.
 CREATE FUNCTION inorder_internal.log_of(relation regclass) RETURNS regclass
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -64,7 +64,7 @@ BEGIN
             WHERE c.oid = relation AND inorder_internal.named_by(m.tgargs) = c.oid AND m.tgenabled = 'A');
 END $$;
 
--- The columns of a log in order, the types of the columns, and the types that the columns should have.
+-- Return the columns of a log in order, the types of the columns, and the types that the columns should have.
 CREATE FUNCTION inorder_internal.log_columns(
     relation regclass, log regclass, OUT names name[], OUT types text[], OUT wanted text[]
 )
@@ -77,9 +77,9 @@ BEGIN
                                      ORDER BY k.place) || ARRAY['"char"'];
 END $$;
 
--- The triggers that log changes: the statements for which they fire, and their transition tables. The last trigger
--- fires for each row of a partitioned table whose key changes, because the trigger for UPDATE does not see rows that
--- MERGE moves to another partition.
+-- Return the triggers that log changes: the statements for which they fire, and their transition tables. The last
+-- trigger fires for each row of a partitioned table whose key changes, because the trigger for UPDATE does not see rows
+-- that MERGE moves to another partition.
 CREATE FUNCTION inorder_internal.logging_triggers()
 RETURNS TABLE (name name, event text, kind text, referencing text)
 LANGUAGE sql IMMUTABLE
@@ -91,14 +91,14 @@ BEGIN ATOMIC
         AS v(event, referencing);
 END;
 
--- The function that the triggers of a table call.
+-- Return the function that the triggers of a table call.
 CREATE FUNCTION inorder_internal.trigger_function(log regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN '@extschema@.changes_trigger()'::regprocedure::oid::regproc::text;
 
--- The fingerprint of a table, which is stored when the logging of its changes begins. If the key, the columns, the
--- triggers or the partitions have changed since then, changes may be missing from the log. Statistics and the name of
--- the table do not affect the fingerprint.
+-- Return the fingerprint of a table, which is stored when the logging of its changes begins. If the key, the columns,
+-- the triggers or the partitions have changed since then, changes may be missing from the log. Statistics and the name
+-- of the table do not affect the fingerprint.
 CREATE FUNCTION inorder_internal.table_fingerprint(relation regclass) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -123,8 +123,8 @@ LANGUAGE sql STABLE
 RETURN format('AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s'::text, log,
               inorder_internal.trigger_function(log));
 
--- The statements that mark a table as the log of another table, and store the current fingerprint of that other table.
--- These statements create the trigger that names the other table.
+-- Return the statements that mark a table as the log of another table, and store the current fingerprint of that other
+-- table. These statements create the trigger that names the other table.
 CREATE FUNCTION inorder_internal.mark_statements(relation regclass, log regclass) RETURNS text[]
 LANGUAGE sql STABLE
 RETURN ARRAY[
@@ -132,15 +132,15 @@ RETURN ARRAY[
            inorder_internal.mark_trigger(log), relation::oid, inorder_internal.table_fingerprint(relation)),
     format('ALTER TABLE %s ENABLE ALWAYS TRIGGER zz_inorder_changes'::text, log)];
 
--- True if the triggers of a table call the function that writes the log of this table. The extension has one function
--- in C for all tables.
+-- Return true if the triggers of a table call the function that writes the log of this table. The extension has one
+-- function in C for all tables.
 CREATE FUNCTION inorder_internal.is_written(relation regclass, log regclass) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN true;
 
--- True if the log must contain every change made to its table since changes_enable() or changes_resync(). The key
--- columns of the log must have the same types as the key columns of the table, because comparing values of other types
--- could execute code of the owners of these types.
+-- Return true if the log must contain every change made to its table since changes_enable() or changes_resync(). The
+-- key columns of the log must have the same types as the key columns of the table, because comparing values of other
+-- types could execute code of the owners of these types.
 CREATE FUNCTION inorder_internal.is_logged(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE

@@ -1,6 +1,6 @@
 -- Functions with which the owner of a table starts and stops logging its changes.
 
--- Error unless the caller is the owner of a table whose changes can be logged.
+-- Raise an error unless the caller is the owner of a table whose changes can be logged.
 CREATE FUNCTION inorder_internal.check_loggable(caller oid, relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -27,14 +27,14 @@ BEGIN
     PERFORM inorder_internal.refuse_hidden(caller, relation);
 END $$;
 
--- The name of the log of a table. A name has at most 63 bytes, and a character has up to four bytes.
+-- Return the name of the log of a table. A name has at most 63 bytes, and a character has up to four bytes.
 CREATE FUNCTION inorder_internal.log_name(relation regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT format('%I.%I', n.nspname, concat(
             left(c.relname::text, 55 - octet_length(c.relname::text) + char_length(c.relname::text)), '_changes'))
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = relation);
 
--- The statement that creates the log of a table.
+-- Return the statement that creates the log of a table.
 CREATE FUNCTION inorder_internal.log_statement(relation regclass, log text) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -46,7 +46,7 @@ BEGIN
     FROM inorder_internal.changed_key(relation) AS k;
 END $$;
 
--- Triggers that write into the log of a table, but belong to other tables of the same owner.
+-- Return triggers that write into the log of a table, but belong to other tables of the same owner.
 CREATE FUNCTION inorder_internal.strange_triggers(relation regclass, log regclass) RETURNS SETOF pg_trigger
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -66,7 +66,7 @@ BEGIN
                         'DROP TRIGGER %I ON %s.', name, relation);
 END $$;
 
--- Error if writing into a log runs code of a role other than the owner of the log. The code would run with the
+-- Raise an error if writing into a log runs code of a role other than the owner of the log. The code would run with the
 -- privileges of every role that changes rows of the logged table. A role that formerly had the TRIGGER privilege, or
 -- owned the log, may have created such code. The functions of the guard, which belong to the owner of the state, are
 -- accepted. In the SQL edition the guard's triggers have conditions; other triggers with conditions are refused.
@@ -103,7 +103,7 @@ BEGIN
     END IF;
 END $$;
 
--- Error unless a table is, or can be, the log of the changes of another table.
+-- Raise an error unless a table is, or can be, the log of the changes of another table.
 CREATE FUNCTION inorder_internal.check_log(relation regclass, log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -141,8 +141,8 @@ BEGIN
     END IF;
 END $$;
 
--- Error if another function has the name of the log, because the function that writes the log must have this name. The
--- extension has no such function.
+-- Raise an error if another function has the name of the log, because the function that writes the log must have this
+-- name. The extension has no such function.
 CREATE FUNCTION inorder_internal.check_log_function(relation regclass, log regclass) RETURNS void
 LANGUAGE sql STABLE
 RETURN NULL::void;
@@ -161,9 +161,9 @@ BEGIN ATOMIC
     SELECT NULL::text WHERE false;
 END;
 
--- The statements that revoke the TRIGGER privilege on a log from other roles. Default privileges may have granted this
--- privilege. A trigger created by one of these roles would run with the privileges of every role that changes rows of
--- the logged table.
+-- Return the statements that revoke the TRIGGER privilege on a log from other roles. Default privileges may have
+-- granted this privilege. A trigger created by one of these roles would run with the privileges of every role that
+-- changes rows of the logged table.
 CREATE FUNCTION inorder_internal.revoke_statements(log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC

@@ -1,8 +1,8 @@
 -- The backlog of a feed: the number of transactions that the feed has not read and, up to a limit, the number of their
 -- rows.
 
--- The backlog after a position. The transactions in "unread" are in the position, but count as unread. "asked" is true
--- if the caller named the table, and may read it.
+-- Return the backlog after a position. The transactions in "unread" are in the position, but count as unread. "asked"
+-- is true if the caller named the table, and may read it.
 --
 --  transactions  number of transactions that have ended and are not read, including transactions without rows in this
 --                table

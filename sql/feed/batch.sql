@@ -52,7 +52,8 @@ RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.find_number(t, query || ' LIMIT 1'::text, false, caller) IS NOT NULL;
 
--- The query for rows of a batch. If indexes show which partitions have rows, the query is limited to these partitions.
+-- Return the query for rows of a batch. If indexes show which partitions have rows, the query is limited to these
+-- partitions.
 CREATE FUNCTION inorder_internal.found_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, columns text, in_order boolean
 ) RETURNS text
@@ -71,9 +72,9 @@ BEGIN
     RETURN b;
 END $$;
 
--- The query for the n-th row of a batch. The query returns the key of this row, the key of the next row (empty if there
--- is no next row), and the columns that distinguish this row from other rows of its transaction. number_of() takes the
--- number from a key; planning this conversion as part of the query would take longer.
+-- Return the query for the n-th row of a batch. The query returns the key of this row, the key of the next row (empty
+-- if there is no next row), and the columns that distinguish this row from other rows of its transaction. number_of()
+-- takes the number from a key; planning this conversion as part of the query would take longer.
 CREATE FUNCTION inorder_internal.place_query(
     t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, place int
 ) RETURNS text

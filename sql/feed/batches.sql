@@ -9,7 +9,7 @@
 -- which worker may finish the batch. After a limited number of tries a batch is dead, and no worker gets it until
 -- feed_retry_batch() is called.
 
--- The unfinished batches of the workers of a feed. The search begins at the first unfinished batch, because row
+-- Return the unfinished batches of the workers of a feed. The search begins at the first unfinished batch, because row
 -- versions of finished batches remain in the table as long as an older transaction is open.
 CREATE FUNCTION inorder_internal.unfinished_batches(feed bigint) RETURNS SETOF inorder_internal.worker_batch
 -- Few feeds have unfinished batches. With the default estimate of 1000 rows for each feed, JIT would compile the
@@ -36,15 +36,15 @@ END $$;
 
 -- Give unfinished batches to workers
 
--- True if the batch was given to a worker in this transaction. Repeated calls in one transaction return this batch. The
--- worker may also have another batch, which the first call skipped because a session was finishing that other batch, or
--- extending its lease.
+-- Return true if the batch was given to a worker in this transaction. Repeated calls in one transaction return this
+-- batch. The worker may also have another batch, which the first call skipped because a session was finishing that
+-- other batch, or extending its lease.
 CREATE FUNCTION inorder_internal.is_given_now(b inorder_internal.worker_batch) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).taken = pg_current_xact_id_if_assigned(), false);
 
--- The first unfinished batch of each share of a feed, unless this batch is dead. Workers get no other batch of the
--- share before this first batch is finished.
+-- Return the first unfinished batch of each share of a feed, unless this batch is dead. Workers get no other batch of
+-- the share before this first batch is finished.
 CREATE FUNCTION inorder_internal.first_batches(feed bigint, shares int, places bigint[])
 RETURNS SETOF inorder_internal.worker_batch
 LANGUAGE sql STABLE
@@ -58,8 +58,8 @@ BEGIN ATOMIC
     WHERE f.dead_since IS NULL;
 END;
 
--- True if a divided feed has rows that were not yet given to a worker, even if other rows of the same share must be
--- finished first.
+-- Return true if a divided feed has rows that were not yet given to a worker, even if other rows of the same share must
+-- be finished first.
 CREATE FUNCTION inorder_internal.has_open(feed bigint, shares int, places bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -71,8 +71,8 @@ BEGIN ATOMIC
                    WHERE last.is_open);
 END;
 
--- True if a worker could get an unfinished batch: its own batch, a batch whose lease has expired, or a batch that waits
--- for a worker.
+-- Return true if a worker could get an unfinished batch: its own batch, a batch whose lease has expired, or a batch
+-- that waits for a worker.
 CREATE FUNCTION inorder_internal.has_free(state inorder_internal.feed_state, shares int, worker text)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -152,9 +152,9 @@ BEGIN
     RETURN batch;
 END $$;
 
--- True if a worker asks for its batch again before the first lease of the current try has expired. This request is not
--- counted as another try. Otherwise two processes with one name, which take the batch from each other, would use up all
--- tries. A worker that crashes each time it gets the batch uses up one try per lease.
+-- Return true if a worker asks for its batch again before the first lease of the current try has expired. This request
+-- is not counted as another try. Otherwise two processes with one name, which take the batch from each other, would use
+-- up all tries. A worker that crashes each time it gets the batch uses up one try per lease.
 CREATE FUNCTION inorder_internal.is_in_try(b inorder_internal.worker_batch, worker text) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce((b).worker = worker AND (b).tried > clock_timestamp(), false);
@@ -329,8 +329,8 @@ BEGIN
     END IF;
 END $$;
 
--- Discard the batches of workers, because the position of the feed is being set to the given transactions. Error if a
--- dead batch has rows of these transactions, because these rows would then count as read.
+-- Discard the batches of workers, because the position of the feed is being set to the given transactions. Raise an
+-- error if a dead batch has rows of these transactions, because these rows would then count as read.
 CREATE FUNCTION inorder_internal.discard_batches(
     f inorder_internal.feed, written_here boolean, read int8multirange
 ) RETURNS void
@@ -407,7 +407,8 @@ BEGIN ATOMIC
     CROSS JOIN LATERAL inorder_internal.unfinished_batches((s.f).id) AS b;
 END;
 
--- The unfinished batches of workers that the current role may see, which are the source of the view feed_batches.
+-- Return the unfinished batches of workers that the current role may see, which are the source of the view
+-- feed_batches.
 CREATE FUNCTION inorder_internal.seen_batches() RETURNS SETOF inorder_internal.seen_batch
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
 

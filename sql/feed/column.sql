@@ -41,8 +41,8 @@ BEGIN
     END CASE;
 END $$;
 
--- Error unless a column of a checked table can define an order or, if "divides" is true, assigns each row permanently
--- to one share.
+-- Raise an error unless a column of a checked table can define an order or, if "divides" is true, assigns each row
+-- permanently to one share.
 CREATE FUNCTION inorder_internal.prove_column(t inorder_internal.feed_table, column_name name, divides boolean)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -77,15 +77,15 @@ BEGIN
     PERFORM inorder_internal.refuse_column(t, c.relation, column_name, divides, c.fault);
 END $$;
 
--- The hash function of the server for keys of this type; null if the type is not supported.
+-- Return the hash function of the server for keys of this type; null if the type is not supported.
 CREATE FUNCTION inorder_internal.share_kind(type oid) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN type IN ('int2'::regtype::oid, 'int4'::regtype::oid, 'int8'::regtype::oid) THEN 'int8'::text
             WHEN type IN ('text'::regtype::oid, 'varchar'::regtype::oid) THEN 'text'::text
             WHEN type = 'uuid'::regtype::oid THEN 'uuid'::text END;
 
--- A value that differs between servers that hash keys differently: the hash of a constant and, for text, the encoding
--- of the database. The collation and its version do not matter.
+-- Return a value that differs between servers that hash keys differently: the hash of a constant and, for text, the
+-- encoding of the database. The collation and its version do not matter.
 CREATE FUNCTION inorder_internal.hash_fingerprint(kind text) RETURNS text
 LANGUAGE sql STABLE
 -- Integers are hashed by value, and text is hashed by its bytes.
@@ -126,8 +126,8 @@ BEGIN
           HINT = 'The column was renamed, dropped or created again' || remedy;
 END $$;
 
--- Return the table; error if the column that orders its rows, or divides them into shares, has changed, or is no longer
--- suitable.
+-- Return the table. Raise an error if the column that orders its rows, or divides them into shares, has changed, or is
+-- no longer suitable.
 CREATE FUNCTION inorder_internal.prove_known_column(
     t inorder_internal.feed_table, column_name text, attnum smallint, divides boolean, kind text
 ) RETURNS inorder_internal.feed_table

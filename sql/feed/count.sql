@@ -33,12 +33,12 @@ BEGIN
                   array_to_string(attached || inorder_internal.guarded(part, is_placed), '/'));
 END $$;
 
--- The transaction numbers that are not in a set.
+-- Return the transaction numbers that are not in a set.
 CREATE FUNCTION inorder_internal.others(counted int8multirange) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '{[0,281474976710655)}'::int8multirange - counted;
 
--- The expression that counts the rows of some transactions in a table or partition.
+-- Return the expression that counts the rows of some transactions in a table or partition.
 CREATE FUNCTION inorder_internal.count_of(
     t inorder_internal.feed_table, part regclass, numbers int8multirange, caller oid
 ) RETURNS text
@@ -54,7 +54,7 @@ BEGIN
     RETURN format('(SELECT pg_catalog.count(*) %s)', inorder_internal.from_ranges(t, source, numbers, ''));
 END $$;
 
--- The stored count of a table or partition; null if there is no valid count.
+-- Return the stored count of a table or partition; null if there is no valid count.
 CREATE FUNCTION inorder_internal.known_part(t inorder_internal.feed_table, leaf regclass)
 RETURNS inorder_internal.count_part
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -74,8 +74,8 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- Return the description of a counted table. Error unless the caller may read the table, and the table has an exact
--- count.
+-- Return the description of a counted table. Raise an error unless the caller may read the table, and the table has an
+-- exact count.
 CREATE FUNCTION inorder_internal.counted(relation regclass, caller oid) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -118,8 +118,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- The query that counts a table: the stored count plus the number of rows of all other transactions, in some of the
--- tables that known_parts() returns.
+-- Return the query that counts a table: the stored count plus the number of rows of all other transactions, in some of
+-- the tables that known_parts() returns.
 CREATE FUNCTION inorder_internal.count_query(
     t inorder_internal.feed_table, caller oid, leaves oid[], others int8multirange[], stored bigint, wanted boolean[]
 ) RETURNS text
@@ -151,7 +151,8 @@ CREATE TYPE inorder_internal.fold_step AS (
     part regclass, storage text, counted int8multirange, rows bigint, more bigint, fewer_gaps boolean
 );
 
--- The steps of a fold of a locked table. All steps use one snapshot, which sees every transaction that has ended.
+-- Return the steps of a fold of a locked table. All steps use one snapshot, which sees every transaction that has
+-- ended.
 CREATE FUNCTION inorder_internal.fold_steps(t inorder_internal.feed_table, caller oid)
 RETURNS SETOF inorder_internal.fold_step
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -43,15 +43,15 @@ BEGIN
     END IF;
 END $$;
 
--- The role that checks the rows of a table before the guard is created. If the caller is a superuser, this role is the
--- owner of the table, because planning a query evaluates functions of the owner in indexes, statistics and partition
--- keys. In the SQL edition, statements run as the caller.
+-- Return the role that checks the rows of a table before the guard is created. If the caller is a superuser, this role
+-- is the owner of the table, because planning a query evaluates functions of the owner in indexes, statistics and
+-- partition keys. In the SQL edition, statements run as the caller.
 CREATE FUNCTION inorder_internal.looks_as(caller oid, relation regclass) RETURNS oid
 LANGUAGE sql STABLE
 RETURN (SELECT CASE WHEN r.rolsuper THEN c.relowner ELSE caller END
         FROM pg_class AS c CROSS JOIN pg_roles AS r WHERE c.oid = relation::oid AND r.oid = caller);
 
--- Error if rows of a table have no number, or a number that this server has not reached.
+-- Raise an error if rows of a table have no number, or a number that this server has not reached.
 CREATE FUNCTION inorder_internal.refuse_numbers(t inorder_internal.feed_table, caller oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

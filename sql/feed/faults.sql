@@ -85,7 +85,7 @@ BEGIN
                   inorder_internal.partition_bounds(relation, member));
 END $$;
 
--- The query that returns a fault if a table or partition has rows of a set of transactions, or rows of another
+-- Return the query that returns a fault if a table or partition has rows of a set of transactions, or rows of another
 -- transaction up to a key.
 CREATE FUNCTION inorder_internal.passed_query(
     t inorder_internal.feed_table, transactions int8multirange, partial bigint, last_key text[], member regclass,
@@ -108,8 +108,8 @@ BEGIN
                   coalesce(array_to_string(passed, ' OR '), 'false'));
 END $$;
 
--- The query for rows that were added to the transactions of a batch after the batch was made; null if there cannot be
--- such rows.
+-- Return the query for rows that were added to the transactions of a batch after the batch was made; null if there
+-- cannot be such rows.
 CREATE FUNCTION inorder_internal.joined_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[], caller oid
 ) RETURNS text
@@ -126,7 +126,7 @@ BEGIN
             FROM inorder_internal.new_members(t, b.members, b.origin) AS m);
 END $$;
 
--- The query that looks for faults of a table before the table is read.
+-- Return the query that looks for faults of a table before the table is read.
 CREATE FUNCTION inorder_internal.probe_query(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
 ) RETURNS text
@@ -148,8 +148,8 @@ BEGIN
     RETURN concat('(', array_to_string(probes, ') UNION ALL ('), ') LIMIT 1');
 END $$;
 
--- True if a transaction has already begun. In the SQL edition, next_transaction() depends on the snapshot, and in
--- REPEATABLE READ the snapshot may be older than a position that a reader keeps.
+-- Return true if a transaction has already begun. In the SQL edition, next_transaction() depends on the snapshot, and
+-- in REPEATABLE READ the snapshot may be older than a position that a reader keeps.
 CREATE FUNCTION inorder_internal.has_begun(id bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -169,7 +169,7 @@ BEGIN
                         relation, highest);
 END $$;
 
--- Error if a position or batch that a reader keeps belongs to another table.
+-- Raise an error if a position or batch that a reader keeps belongs to another table.
 CREATE FUNCTION inorder_internal.check_same(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], what text
 ) RETURNS void
@@ -191,8 +191,8 @@ BEGIN
                         'instead.', t.relation);
 END $$;
 
--- Error if a position belongs to another table. Also an error if a position has transactions but no members, which is
--- possible only if a reader has constructed the position.
+-- Raise an error if a position belongs to another table. Also raise an error if a position has transactions but no
+-- members, which is possible only if a reader has constructed the position.
 CREATE FUNCTION inorder_internal.check_remembers(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

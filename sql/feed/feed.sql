@@ -3,7 +3,7 @@
 -- The public functions find the feed, check the caller's privileges, and lock the feed. The state of the feed is read
 -- after the lock is granted, because another reader may have changed the state in the meantime: see take.sql.
 
--- Error unless the name is a valid feed name.
+-- Raise an error unless the name is a valid feed name.
 CREATE FUNCTION inorder_internal.check_name(feed_name text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -55,7 +55,7 @@ EXCEPTION WHEN unique_violation THEN
     PERFORM inorder_internal.say_exists(feed_name, caller);
 END $$;
 
--- Return a feed. Error unless the caller owns the feed or its table.
+-- Return a feed. Raise an error unless the caller owns the feed or its table.
 CREATE FUNCTION inorder_internal.given_feed(feed bigint, caller oid) RETURNS inorder_internal.feed
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -150,7 +150,7 @@ BEGIN
     PERFORM inorder_internal.checked_feed(feed, caller, true, true);
 END $$;
 
--- The rows of an unfinished batch.
+-- Return the rows of an unfinished batch.
 CREATE FUNCTION inorder_internal.unfinished_rows(caller oid, name text, number bigint, owner oid)
 RETURNS inorder_internal.found_rows
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

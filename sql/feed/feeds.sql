@@ -45,7 +45,7 @@ BEGIN
       AND (c.oid IS DISTINCT FROM NULL OR inorder_internal.has_unfinished(f.id));
 END $$;
 
--- The feeds that the current role may see, which are the source of the view "feeds".
+-- Return the feeds that the current role may see, which are the source of the view "feeds".
 CREATE FUNCTION inorder_internal.seen_feeds() RETURNS SETOF inorder_internal.seen_feed
 AS 'MODULE_PATHNAME', 'as_owner' LANGUAGE C STABLE PARALLEL UNSAFE;
 

@@ -22,7 +22,7 @@ CREATE TYPE inorder_internal.group_set AS (
     relation regclass, view text, deltas text, folding text, columns name[], id text
 );
 
--- The part of trigger names that distinguishes the sets of a table.
+-- Return the part of trigger names that distinguishes the sets of a table.
 CREATE FUNCTION inorder_internal.group_id(view text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN to_hex(hashtext(view));
@@ -44,9 +44,9 @@ RETURN (SELECT inorder_internal.group_set(
                 concat('_by_', array_to_string(columns, '_'::text)) END), columns)
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.oid = relation);
 
--- The sets of groups of a table. A set has the columns of its view, which keep their names if columns of the table are
--- renamed. Any role with the TRIGGER privilege on the table may create a trigger with the name of a trigger of a set.
--- The function of the trigger must therefore belong to the owner of the table.
+-- Return the sets of groups of a table. A set has the columns of its view, which keep their names if columns of the
+-- table are renamed. Any role with the TRIGGER privilege on the table may create a trigger with the name of a trigger
+-- of a set. The function of the trigger must therefore belong to the owner of the table.
 CREATE FUNCTION inorder_internal.group_sets(relation regclass) RETURNS SETOF inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -67,14 +67,15 @@ LANGUAGE sql IMMUTABLE
 RETURN (SELECT coalesce(string_agg(format(pattern, c.place, c.name), ''::text ORDER BY c.place), ''::text)
         FROM unnest(columns) WITH ORDINALITY AS c(name, place));
 
--- The GROUP BY clause of a query whose first columns are the groups. The clause refers to columns by position, because
--- their names may be ambiguous in the result. If there are no columns, there is exactly one group.
+-- Return the GROUP BY clause of a query whose first columns are the groups. The clause refers to columns by position,
+-- because their names may be ambiguous in the result. If there are no columns, there is exactly one group.
 CREATE FUNCTION inorder_internal.grouping(columns name[]) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN columns <> '{}'::name[]
             THEN concat(' GROUP BY ', substr(inorder_internal.group_list(columns, ', %s'), 3)) END;
 
--- The columns by which a table and its partitions are partitioned; all columns if a partition key has an expression.
+-- Return the columns by which a table and its partitions are partitioned; all columns if a partition key has an
+-- expression.
 CREATE FUNCTION inorder_internal.partition_columns(relation regclass) RETURNS SETOF name
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -85,9 +86,9 @@ BEGIN
     ORDER BY a.attname;
 END $$;
 
--- A BEFORE UPDATE trigger FOR EACH ROW whose name sorts after the names of the triggers of all sets; null if there is
--- none. On a partitioned table or a partition, such a trigger may move a row to another partition after the trigger
--- "move" has fired.
+-- Return a BEFORE UPDATE trigger FOR EACH ROW whose name sorts after the names of the triggers of all sets; null if
+-- there is none. On a partitioned table or a partition, such a trigger may move a row to another partition after the
+-- trigger "move" has fired.
 CREATE FUNCTION inorder_internal.late_trigger(partitions oid[]) RETURNS name
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -136,7 +137,8 @@ BEGIN
                   WHERE inorder_internal.is_changed(k.changed_by)));
 END $$;
 
--- True if a role may write into a table or some of its columns, directly or through a view; otherwise an error.
+-- Return true if a role may write into a table or some of its columns, directly or through a view. Otherwise raise an
+-- error.
 CREATE FUNCTION inorder_internal.exact_count_writes(caller oid, relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -147,9 +149,10 @@ BEGIN
           DETAIL = 'A role may write the counts of a table only if it may write into the table.';
 END $$;
 
--- The first part of the function that writes deltas, which checks the table of deltas. After tables were swapped by
--- renaming, the name of this table may refer to the deltas of another function, or to a table of another owner. A
--- writer must not run the triggers of such a table. After a restore the name refers to a table with another OID.
+-- Return the first part of the function that writes deltas. This part checks the table of deltas. After tables were
+-- swapped by renaming, the name of this table may refer to the deltas of another function, or to a table of another
+-- owner. A writer must not run the triggers of such a table. After a restore the name refers to a table with another
+-- OID.
 CREATE FUNCTION inorder_internal.known_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -167,8 +170,8 @@ RETURN format('
             END IF;
         END IF;'::text, (s).deltas, 'table % does not belong to the counts of %'::text);
 
--- The last part of the function that writes deltas. The function that folds is called only if it belongs to the owner
--- of the deltas, because the owner of the schema could replace it.
+-- Return the last part of the function that writes deltas. The function that folds is called only if it belongs to the
+-- owner of the deltas, because the owner of the schema could replace it.
 CREATE FUNCTION inorder_internal.after_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -185,8 +188,8 @@ RETURN format('
             END IF;
         END IF;'::text, (s).deltas, concat((s).folding, '()'));
 
--- The name of the setting in which a transaction records that an UPDATE may move rows to another partition. Tables of
--- the same name in two schemas have different settings.
+-- Return the name of the setting in which a transaction records that an UPDATE may move rows to another partition.
+-- Tables of the same name in two schemas have different settings.
 CREATE FUNCTION inorder_internal.moving_setting() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN 'pg_catalog.concat(''inorder.moving_'', TG_ARGV[0])'::text;
@@ -254,7 +257,7 @@ CREATE FUNCTION inorder_internal.fold_base() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN '9223372036854775808'::text;
 
--- The queries for the rows that are added up: deltas of later transactions, deltas of transactions that were in
+-- Return the queries for the rows that are added up: deltas of later transactions, deltas of transactions that were in
 -- progress at the time of the fold, and the rows of the fold. "fold" is a pattern for an expression that returns a
 -- column of the fold. After VACUUM during a long transaction the table of deltas has few rows in many pages, and the
 -- planner would read this whole table. ORDER BY and LIMIT make the planner use the index. The value of LIMIT is unknown
@@ -280,14 +283,14 @@ RETURN (SELECT string_agg(format(' AND NOT EXISTS (SELECT FROM %s AS d WHERE d.p
         CROSS JOIN inorder_internal.added_rows(s, 'd.proof'::text, 'f.%s'::text) WITH ORDINALITY AS k(query, place)
         WHERE c.oid = (s).relation AND c.relkind = 'p' AND k.place < 3);
 
--- The columns of deltas that the triggers write, with the privileges of any role that writes into the table.
+-- Return the columns of deltas that the triggers write, with the privileges of any role that writes into the table.
 CREATE FUNCTION inorder_internal.delta_columns(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(inorder_internal.group_list((s).columns, 'g%s, '), 'n'::text,
               CASE WHEN inorder_internal.delta_tree(s) <> ''::text THEN ', proof'::text END);
 
--- The body of the function that writes deltas. The function runs with the search_path of the caller, and must not
--- depend on this search_path. Columns of the rows are not qualified with a table name, because a qualified name may
+-- Return the body of the function that writes deltas. The function runs with the search_path of the caller, and must
+-- not depend on this search_path. Columns of the rows are not qualified with a table name, because a qualified name may
 -- also refer to a function.
 CREATE FUNCTION inorder_internal.group_body(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
@@ -332,16 +335,16 @@ END
     CASE WHEN inorder_internal.delta_tree(s) <> ''::text THEN ', (SELECT t.hash FROM tree AS t)'::text END,
     inorder_internal.known_deltas(s));
 
--- The name of the function that the statement triggers call.
+-- Return the name of the function that the statement triggers call.
 CREATE FUNCTION inorder_internal.counting_function(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(inorder_internal.public_schema(), '.exact_count_trigger');
 
--- The triggers of a set. On the table and its partitions, statement triggers write deltas. If session_replication_role
--- is replica, as in a subscription, rows are written without a statement, and row triggers write the deltas. Triggers
--- on the deltas skip deltas that come from a publisher or a dump, because the rows that such deltas describe are
--- counted when the rows are inserted here. Triggers without a definition are clones: the server creates them with the
--- trigger of the table, and drops them when a partition is detached.
+-- Return the triggers of a set. On the table and its partitions, statement triggers write deltas. If
+-- session_replication_role is replica, as in a subscription, rows are written without a statement, and row triggers
+-- write the deltas. Triggers on the deltas skip deltas that come from a publisher or a dump, because the rows that such
+-- deltas describe are counted when the rows are inserted here. Triggers without a definition are clones: the server
+-- creates them with the trigger of the table, and drops them when a partition is detached.
 --
 -- The trigger "routed" does nothing. If a partition has a BEFORE INSERT trigger, even one that does not fire,
 -- transition tables contain each row as the partition stores it. Without such a trigger, transition tables contain the
@@ -395,7 +398,7 @@ BEGIN
     ) AS d;
 END $$;
 
--- The columns of the table of deltas.
+-- Return the columns of the table of deltas.
 CREATE FUNCTION inorder_internal.delta_definitions(s inorder_internal.group_set) RETURNS text[]
 LANGUAGE sql STABLE
 RETURN (SELECT coalesce(array_agg(format('g%s %s'::text, k.place, inorder_internal.column_definition(a, a.atttypid))
@@ -404,9 +407,9 @@ RETURN (SELECT coalesce(array_agg(format('g%s %s'::text, k.place, inorder_intern
         JOIN pg_attribute AS a ON a.attrelid = (s).relation AND a.attname = k.name)
        || ARRAY['n bigint'::text, 'xact xid8', 'open xid8[]', 'proof text COLLATE "default"'];
 
--- The default of the column "xact", in the form in which the server returns it. The default checks the privileges of
--- the writer. A trigger with a condition that checks these privileges would take half of the time of writing a delta,
--- because the server parses the condition for each statement.
+-- Return the default of the column "xact", in the form in which the server returns it. The default checks the
+-- privileges of the writer. A trigger with a condition that checks these privileges would take half of the time of
+-- writing a delta, because the server parses the condition for each statement.
 CREATE FUNCTION inorder_internal.delta_default(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('CASE WHEN (has_table_privilege((%1$s::regclass)::oid, ''INSERT, UPDATE, DELETE''::text) '
@@ -414,7 +417,7 @@ RETURN format('CASE WHEN (has_table_privilege((%1$s::regclass)::oid, ''INSERT, U
               concat('''', replace((s).relation::text, ''''::text, ''''''::text), ''''),
               inorder_internal.public_schema());
 
--- The statements that create the table of deltas.
+-- Return the statements that create the table of deltas.
 CREATE FUNCTION inorder_internal.deltas_statements(s inorder_internal.group_set) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -435,7 +438,7 @@ RETURN format('SELECT f.*%s FROM (SELECT f.xact, (f.xact::text::numeric - %s)::t
               'AND f.proof IS NOT NULL ORDER BY f.xact DESC LIMIT 1) AS f'::text,
               more, inorder_internal.fold_base(), (s).deltas);
 
--- The call of exact_count_proof() for a set.
+-- Return the call of exact_count_proof() for a set.
 CREATE FUNCTION inorder_internal.proof_call(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('%s.exact_count_proof(%L::regclass, %L::regclass, %L::name[])'::text, inorder_internal.public_schema(),
@@ -466,7 +469,7 @@ RETURN format(
     inorder_internal.grouping((s).columns),
     CASE WHEN (s).columns <> '{}'::name[] THEN ' HAVING sum(k.n) <> 0'::text END);
 
--- True if columns in the view of a set have been renamed.
+-- Return true if columns in the view of a set have been renamed.
 CREATE FUNCTION inorder_internal.has_renamed(s inorder_internal.group_set) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
@@ -475,7 +478,7 @@ BEGIN
                      AND strpos(pg_get_viewdef(to_regclass(s.view)), format('.%I AS g%s', k.name, k.place)) = 0);
 END $$;
 
--- The statements that create or repair a set whose table of deltas exists.
+-- Return the statements that create or repair a set whose table of deltas exists.
 CREATE FUNCTION inorder_internal.group_statements(s inorder_internal.group_set) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -503,7 +506,7 @@ BEGIN
     END IF;
 END $$;
 
--- The reason why rows cannot be counted by a column, or null.
+-- Return the reason why rows cannot be counted by a column, or null.
 CREATE FUNCTION inorder_internal.group_problem(relation regclass, column_name name) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -522,7 +525,7 @@ BEGIN
             WHERE c.oid = relation);
 END $$;
 
--- Error unless the caller is the owner of a table whose rows can be counted by some columns.
+-- Raise an error unless the caller is the owner of a table whose rows can be counted by some columns.
 CREATE FUNCTION inorder_internal.check_groups(caller oid, relation regclass, columns name[]) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -556,14 +559,14 @@ BEGIN
     PERFORM inorder_internal.refuse_hidden(caller, relation);
 END $$;
 
--- The definition of a trigger, without its condition, and without its first argument, because a restore changes this
--- argument.
+-- Return the definition of a trigger, without its condition, and without its first argument, because a restore changes
+-- this argument.
 CREATE FUNCTION inorder_internal.trigger_kind(definition text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN split_part(regexp_replace(definition, '[(]''[0-9]+'''::text, '('::text), ' WHEN '::text, 1);
 
--- True if the columns or the default of a table of deltas differ from those that exact_count_start() creates, or if
--- the table has row security, or has or had rules or child tables.
+-- Return true if the columns or the default of a table of deltas differ from those that exact_count_start() creates, or
+-- if the table has row security, or has or had rules or child tables.
 CREATE FUNCTION inorder_internal.deltas_differ(s inorder_internal.group_set) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
@@ -581,8 +584,8 @@ BEGIN
             FROM pg_class AS d WHERE d.oid = to_regclass(s.deltas));
 END $$;
 
--- The part of a set that differs from what exact_count_start() creates, or null. A BEFORE trigger FOR EACH ROW on the
--- deltas could change a fold.
+-- Return the part of a set that differs from what exact_count_start() creates, or null. A BEFORE trigger FOR EACH ROW
+-- on the deltas could change a fold.
 CREATE FUNCTION inorder_internal.group_fault(s inorder_internal.group_set) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
@@ -622,9 +625,10 @@ BEGIN
     USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = fault, HINT = remedy;
 END $$;
 
--- The statement that adds up the fold and the deltas that a snapshot sees, and stores the sums in place of the fold
--- and the deltas. If "recounts" is true, the proof is not valid, and the view counts the rows of the table. All folds
--- and deltas are then deleted, because deltas of another server may have numbers that this server has not reached.
+-- Return the statement that adds up the fold and the deltas that a snapshot sees, and stores the sums in place of the
+-- fold and the deltas. If "recounts" is true, the proof is not valid, and the view counts the rows of the table. All
+-- folds and deltas are then deleted, because deltas of another server may have numbers that this server has not
+-- reached.
 CREATE FUNCTION inorder_internal.adding_statement(s inorder_internal.group_set, recounts boolean) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -645,13 +649,13 @@ RETURN format('
     (s).deltas, inorder_internal.group_list((s).columns, 'g%s, '), (s).view,
     inorder_internal.group_list((s).columns, 'NULL, '), inorder_internal.fold_base());
 
--- The statement that folds a set. Folds take turns. If the proof is not valid, a fold that may wait counts the rows of
--- the table. If the transaction has written into the table, that fold raises an error instead, because deltas of a
--- statement that has not ended may be missing. The proof is computed before the table is checked for faults, and again
--- at the end. The sums are valid only if both proofs are equal, because meanwhile a trigger may have been disabled, or
--- a partition added and removed. A partition cannot be removed once its rows have been counted, because counting locks
--- the partition. A fold writes all groups. A fold that does not wait therefore runs only if the number of transactions
--- since the newest fold exceeds the number of groups of that fold.
+-- Return the statement that folds a set. Folds take turns. If the proof is not valid, a fold that may wait counts the
+-- rows of the table. If the transaction has written into the table, that fold raises an error instead, because deltas
+-- of a statement that has not ended may be missing. The proof is computed before the table is checked for faults, and
+-- again at the end. The sums are valid only if both proofs are equal, because meanwhile a trigger may have been
+-- disabled, or a partition added and removed. A partition cannot be removed once its rows have been counted, because
+-- counting locks the partition. A fold writes all groups. A fold that does not wait therefore runs only if the number
+-- of transactions since the newest fold exceeds the number of groups of that fold.
 CREATE FUNCTION inorder_internal.fold_statement(
     s inorder_internal.group_set, proof text, waits boolean, refusal text
 ) RETURNS text
@@ -682,14 +686,14 @@ END', proof, s.deltas, CASE WHEN NOT waits THEN ' NOWAIT' END,
         inorder_internal.proof_call(s), 'table % was changed while its rows were counted', s.relation));
 END $$;
 
--- Fold a set. The caller is the owner of the table if "waits" is true, otherwise a writer. Error if the transaction
--- holds a lock that DDL statements take on the table, or has changed the pg_class row of the table, as GRANT does.
--- Such a transaction could change the table again, and the proof would not show the change. For a writer the set is
--- not searched for faults, because this would take longer than the fold. As long as the proof of the newest fold is
--- valid, the set has no fault. A writer does not wait for a locked partition. (LOCK TABLE on the view locks the table
--- and all partitions, with the privileges of the owner of the view.) A writer does not fold if a partition belongs to
--- another role. Otherwise the fold might evaluate functions of that role, for example in the predicate of an index,
--- with the privileges of the owner of the table, who has not requested the fold.
+-- Fold a set. The caller is the owner of the table if "waits" is true, otherwise a writer. Raise an error if the
+-- transaction holds a lock that DDL statements take on the table, or has changed the pg_class row of the table, as
+-- GRANT does. Such a transaction could change the table again, and the proof would not show the change. For a writer
+-- the set is not searched for faults, because this would take longer than the fold. As long as the proof of the newest
+-- fold is valid, the set has no fault. A writer does not wait for a locked partition. (LOCK TABLE on the view locks the
+-- table and all partitions, with the privileges of the owner of the view.) A writer does not fold if a partition
+-- belongs to another role. Otherwise the fold might evaluate functions of that role, for example in the predicate of an
+-- index, with the privileges of the owner of the table, who has not requested the fold.
 CREATE FUNCTION inorder_internal.fold_set(caller oid, s inorder_internal.group_set, waits boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -743,7 +747,7 @@ BEGIN
     RETURN folded;
 END $$;
 
--- The fold that writers run from time to time, if they have the privileges and need not wait.
+-- Fold a set for a writer, if the writer has the privileges and need not wait.
 CREATE FUNCTION inorder_internal.exact_count_fold_soon(caller oid, relation regclass, deltas regclass) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -89,8 +89,8 @@ BEGIN
           HINT = format('The owner of the table must call feed_rebase(%L).', f.relation);
 END $$;
 
--- Return a feed. Error unless the caller may move the feed and, if must_read is true, read its table. Also an error if
--- the feed was restored, unless "seeks" is true.
+-- Return a feed. Raise an error unless the caller may move the feed and, if must_read is true, read its table. Also
+-- raise an error if the feed was restored, unless "seeks" is true.
 CREATE FUNCTION inorder_internal.checked_feed(feed bigint, caller oid, must_read boolean, seeks boolean)
 RETURNS inorder_internal.feed
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -117,14 +117,14 @@ BEGIN
     RETURN f;
 END $$;
 
--- Return a feed in its current state, which is read after the wait for the lock on the table. Null unless the feed
--- exists, its state was written on this server, and the caller may move the feed. If must_read is true, the caller
+-- Return a feed in its current state, which is read after the wait for the lock on the table. Return null unless the
+-- feed exists, its state was written on this server, and the caller may move the feed. If must_read is true, the caller
 -- must also be allowed to read the table, and the result includes the description of the table.
 CREATE FUNCTION inorder_internal.view_feed(feed bigint, relation oid, caller oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- The same as view_feed(), but raises an error instead of returning null.
+-- Do the same as view_feed(), but raise an error instead of returning null.
 CREATE FUNCTION inorder_internal.read_state(feed bigint, relation oid, caller oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -139,8 +139,8 @@ BEGIN
     RETURN f;
 END $$;
 
--- Return a feed in its current state, found by its name. Error unless the caller may move the feed and, if must_read
--- is true, read its table.
+-- Return a feed in its current state, found by its name. Raise an error unless the caller may move the feed and, if
+-- must_read is true, read its table.
 CREATE FUNCTION inorder_internal.open_feed(caller oid, name text, owner oid, must_read boolean)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -152,23 +152,24 @@ END $$;
 
 -- Numbers of batches
 
--- The number of microseconds since 1970. Until the year 2255 this number is below 2^53, so that a double, such as a
--- number in JavaScript, represents the number exactly.
+-- Return the number of microseconds since 1970. Until the year 2255 this number is below 2^53, so that a double, such
+-- as a number in JavaScript, represents the number exactly.
 CREATE FUNCTION inorder_internal.microseconds() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 
--- A number below the first batch number of a new or renamed feed. This number is higher than all batch numbers of
--- earlier feeds with the same name, because no feed creates a batch each microsecond, and a promotion adds at most 10^9
--- to the numbers.
+-- Return a number below the first batch number of a new or renamed feed. This number is higher than all batch numbers
+-- of earlier feeds with the same name, because no feed creates a batch each microsecond, and a promotion adds at most
+-- 10^9 to the numbers.
 CREATE FUNCTION inorder_internal.first_number() RETURNS bigint
 LANGUAGE sql VOLATILE
 RETURN inorder_internal.microseconds()
     + (split_part(inorder_internal.server_origin(), '/'::text, 2)::bigint - 1) * 1000000000;
 
--- The number of the batch after the given batch. On the same server and timeline, this number is higher by one. The
--- state of another server or timeline may lack the last numbers that were assigned, but always fewer than 10^9 numbers.
--- In this case, the next number is the greater of the current time in microseconds and the given number plus 10^9.
+-- Return the number of the batch after the given batch. On the same server and timeline, this number is higher by one.
+-- The state of another server or timeline may lack the last numbers that were assigned, but always fewer than 10^9
+-- numbers. In this case, the next number is the greater of the current time in microseconds and the given number plus
+-- 10^9.
 CREATE FUNCTION inorder_internal.next_number(batch bigint, origin text) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -245,7 +246,8 @@ BEGIN
     RETURN feed;
 END $$;
 
--- True if a batch may be given to another worker: its lease has expired, or the delay before its next try is over.
+-- Return true if a batch may be given to another worker: its lease has expired, or the delay before its next try is
+-- over.
 CREATE FUNCTION inorder_internal.is_free(b inorder_internal.worker_batch) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (b).lease_end <= clock_timestamp();
@@ -255,8 +257,8 @@ CREATE FUNCTION inorder_internal.keep_batch(b inorder_internal.worker_batch)
 RETURNS inorder_internal.worker_batch
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Delete a batch that has this token or, if the token is null, a dead batch. False if there is no such batch, or if
--- the caller may not finish it.
+-- Delete a batch that has this token or, if the token is null, a dead batch. Return false if there is no such batch, or
+-- if the caller may not finish it.
 CREATE FUNCTION inorder_internal.delete_batch(feed bigint, relation oid, caller oid, number bigint, token bigint)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;

@@ -12,7 +12,7 @@
 -- functions that it calls see the snapshot of the statement that calls find_batch(). The set of transactions that have
 -- ended, the checks of the table, and the rows that limit a batch therefore belong to one snapshot.
 
--- Error if whole transactions are requested together with the order of a column.
+-- Raise an error if whole transactions are requested together with the order of a column.
 CREATE FUNCTION inorder_internal.refuse_whole(whole boolean, order_column text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -22,7 +22,7 @@ BEGIN
     END IF;
 END $$;
 
--- A batch without transactions, which does not change a position.
+-- Return a batch without transactions, which does not change a position.
 CREATE FUNCTION inorder_internal.no_batch(p @extschema@.feed_position, OUT batch @extschema@.feed_batch)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -41,7 +41,7 @@ BEGIN
     batch.origin := inorder_internal.server_origin();
 END $$;
 
--- The batch of all transactions that have ended since a position; null if there are no such transactions. The
+-- Return the batch of all transactions that have ended since a position; null if there are no such transactions. The
 -- attributes of the ordering are set by name, because an update of the extension may add attributes.
 CREATE FUNCTION inorder_internal.batch_since(
     t inorder_internal.feed_table, p @extschema@.feed_position, members @extschema@.feed_member[],
@@ -89,7 +89,7 @@ BEGIN
     END IF;
 END $$;
 
--- The query that finds out whether a batch has rows, in the form of a probe query: see find_fault().
+-- Return the query that finds out whether a batch has rows, in the form of a probe query: see find_fault().
 CREATE FUNCTION inorder_internal.rows_query(t inorder_internal.feed_table, b @extschema@.feed_batch)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -113,8 +113,8 @@ BEGIN
     RETURN finding IS NOT NULL;
 END $$;
 
--- True if the transactions of a batch have rows, even if these rows were read before. Error if a probe finds a fault of
--- the table.
+-- Return true if the transactions of a batch have rows, even if these rows were read before. Raise an error if a probe
+-- finds a fault of the table.
 CREATE FUNCTION inorder_internal.probe_rows(
     t inorder_internal.feed_table, p @extschema@.feed_position, b @extschema@.feed_batch, caller oid
 ) RETURNS boolean
@@ -128,7 +128,7 @@ BEGIN
     RETURN findings[1];
 END $$;
 
--- The result of place_query() for the n-th row of a batch; null if the batch has fewer rows.
+-- Return the result of place_query() for the n-th row of a batch; null if the batch has fewer rows.
 CREATE FUNCTION inorder_internal.find_place(
     t inorder_internal.feed_table, b @extschema@.feed_batch, place int, caller oid
 ) RETURNS text[]
@@ -136,8 +136,8 @@ LANGUAGE sql STABLE
 RETURN inorder_internal.as_caller(t, inorder_internal.place_query(
     t, inorder_internal.parts_with_rows(t, (b).transactions), b, place), false, caller);
 
--- The key of the n-th row of one transaction of a batch, counted from 1. Null if there is no such row, or if no key
--- distinguishes the rows of a transaction.
+-- Return the key of the n-th row of one transaction of a batch, counted from 1. Return null if there is no such row, or
+-- if no key distinguishes the rows of a transaction.
 CREATE FUNCTION inorder_internal.key_at(
     t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, place bigint, caller oid
 ) RETURNS text[]
@@ -147,7 +147,7 @@ BEGIN
         t, inorder_internal.rest_of_one(b, number), least(place, 2147483647)::int, caller))[3:] END;
 END $$;
 
--- The end of a batch, found by queries. Rows that existed before feed_prepare() come first. These rows are read in the
+-- Find the end of a batch with queries. Rows that existed before feed_prepare() come first. These rows are read in the
 -- order of their key. Reading them in the order of the number would make the planner sort all of them.
 CREATE FUNCTION inorder_internal.end_by_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, caller oid
@@ -209,8 +209,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- The batch that follows a position, in the snapshot of the calling statement; the table is locked. has_rows is true if
--- rows that follow the position were found before the table was checked.
+-- Find the batch that follows a position, in the snapshot of the calling statement; the table is locked. has_rows is
+-- true if rows that follow the position were found before the table was checked.
 CREATE FUNCTION inorder_internal.find_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, has_rows boolean,
     caller oid
@@ -253,8 +253,8 @@ CREATE FUNCTION inorder_internal.next_by_index(
 ) RETURNS inorder_internal.found_batch
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- The batch after a position. If "passes" is true, a batch without rows is accepted, and the caller moves the position
--- past its transactions.
+-- Find the batch after a position. If "passes" is true, a batch without rows is accepted, and the caller moves the
+-- position past its transactions.
 CREATE FUNCTION inorder_internal.find_next_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.found_batch
@@ -306,8 +306,8 @@ BEGIN
                  'has caught up.';
 END $$;
 
--- Return a batch that can be read. Error unless the batch belongs to this table, and all of its transactions have ended
--- in the current snapshot. The table is locked and checked.
+-- Return a batch that can be read. Raise an error unless the batch belongs to this table, and all of its transactions
+-- have ended in the current snapshot. The table is locked and checked.
 CREATE FUNCTION inorder_internal.readable_batch(
     t inorder_internal.feed_table, b @extschema@.feed_batch, members @extschema@.feed_member[]
 ) RETURNS @extschema@.feed_batch
@@ -337,7 +337,7 @@ CREATE TYPE inorder_internal.found_rows AS (
     t inorder_internal.feed_table, members @extschema@.feed_member[], batch @extschema@.feed_batch
 );
 
--- The query for the rows of a batch, with the current names of table and columns. The caller executes the query
+-- Return the query for the rows of a batch, with the current names of table and columns. The caller executes the query
 -- immediately.
 CREATE FUNCTION inorder_internal.text_for_rows(
     t inorder_internal.feed_table, b @extschema@.feed_batch, in_order boolean
@@ -347,8 +347,8 @@ BEGIN
     RETURN inorder_internal.found_query(t, b, 'e.*', in_order);
 END $$;
 
--- Find what is needed to read the rows of a batch of a locked table. Error unless the batch can be read, and has the
--- same rows as before.
+-- Find what is needed to read the rows of a batch of a locked table. Raise an error unless the batch can be read, and
+-- has the same rows as before.
 CREATE FUNCTION inorder_internal.rows_of(t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid)
 RETURNS inorder_internal.found_rows
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -16,7 +16,7 @@
 -- Positions and batches of such a feed have an ordering, and no partial transaction: partial, resumed and cut are
 -- null.
 
--- The ordering of a position between two sets; null if no column is given.
+-- Return the ordering of a position between two sets; null if no column is given.
 CREATE FUNCTION inorder_internal.new_order(relation regclass, order_column text)
 RETURNS @extschema@.feed_order
 LANGUAGE sql STABLE
@@ -26,7 +26,7 @@ RETURN CASE WHEN order_column IS NOT NULL THEN ROW(order_column, coalesce((
     WHERE a.attrelid = relation AND a.attname = order_column::name AND a.attnum > 0::smallint AND NOT a.attisdropped),
     0::smallint), NULL, NULL, NULL, NULL, NULL)::@extschema@.feed_order END;
 
--- The ordering of a restored position or batch, with the column of the same name in this database.
+-- Return the ordering of a restored position or batch, with the column of the same name in this database.
 CREATE FUNCTION inorder_internal.renumbered(relation regclass, o @extschema@.feed_order)
 RETURNS @extschema@.feed_order
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -43,10 +43,10 @@ CREATE FUNCTION inorder_internal.passed_by(p @extschema@.feed_position) RETURNS 
 LANGUAGE sql IMMUTABLE
 RETURN inorder_internal.plus((p).transactions, coalesce((p).ordering.frozen, '{}'::int8multirange));
 
--- Error if rows cannot be delivered in the order of a column. The column must not contain the transaction number, its
--- values must be drawn from a single sequence, and this sequence must not cache values, descend or cycle. The function
--- is VOLATILE so that it sees the current state of the sequence, which is not locked. The result is cached until the
--- sequence changes.
+-- Raise an error if rows cannot be delivered in the order of a column. The column must not contain the transaction
+-- number, its values must be drawn from a single sequence, and this sequence must not cache values, descend or cycle.
+-- The function is VOLATILE so that it sees the current state of the sequence, which is not locked. The result is cached
+-- until the sequence changes.
 CREATE FUNCTION inorder_internal.check_order_column(t inorder_internal.feed_table, order_column text)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -85,14 +85,15 @@ BEGIN
     END IF;
 END $$;
 
--- A condition for the order column that always holds: see typed().
+-- Return a condition for the order column that always holds: see typed().
 CREATE FUNCTION inorder_internal.typed_order(t inorder_internal.feed_table, order_column text) RETURNS text
 LANGUAGE sql STABLE
 RETURN inorder_internal.typed(order_column::name, CASE inorder_internal.type_of_column((t).relation, order_column::name)
     WHEN 'bigint'::regtype::oid THEN 'int8'::name WHEN 'integer'::regtype::oid THEN 'int4'::name
     ELSE 'int2'::name END);
 
--- The part of a query after the select list, for the rows of a set of transactions. The rows are found by number.
+-- Return the part of a query after the select list, for the rows of a set of transactions. The rows are found by
+-- number.
 CREATE FUNCTION inorder_internal.set_rows(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 LANGUAGE sql STABLE
 -- OFFSET 0 prevents the planner from using the index of the order column.
@@ -101,9 +102,9 @@ RETURN CASE WHEN inorder_internal.is_range(numbers) AND NOT inorder_internal.has
                         inorder_internal.in_range(t, numbers))
             ELSE inorder_internal.from_ranges(t, inorder_internal.whole_table(t), numbers, ''::text) END;
 
--- The part of a query after the select list, for the rows of an ordered batch. If "walked_from" is null, the rows are
--- found by number. Otherwise the rows are found using the index of the column, from the value "walked_from" to the
--- value "up_to"; at most "budget" rows are read, or all rows if "budget" is null.
+-- Return the part of a query after the select list, for the rows of an ordered batch. If "walked_from" is null, the
+-- rows are found by number. Otherwise the rows are found using the index of the column, from the value "walked_from" to
+-- the value "up_to"; at most "budget" rows are read, or all rows if "budget" is null.
 CREATE FUNCTION inorder_internal.piece(
     t inorder_internal.feed_table, b @extschema@.feed_batch, walked_from bigint, up_to bigint, budget bigint
 ) RETURNS text
@@ -126,7 +127,7 @@ BEGIN
                   budget, inorder_internal.number_in(t, b.transactions));
 END $$;
 
--- The query for the lowest value in a set, from a given value on.
+-- Return the query for the lowest value in a set, from a given value on.
 CREATE FUNCTION inorder_internal.lowest_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, order_column text, lowest bigint
 ) RETURNS text
@@ -136,7 +137,7 @@ RETURN format('SELECT pg_catalog.min(e.%1$I)::pg_catalog.int8 %2$s '
               order_column, inorder_internal.set_rows(t, (b).transactions), lowest,
               inorder_internal.typed_order(t, order_column));
 
--- The query for the highest value in a table. This value is an upper bound for the rows of a set that has ended.
+-- Return the query for the highest value in a table. This value is an upper bound for the rows of a set that has ended.
 CREATE FUNCTION inorder_internal.highest_query(t inorder_internal.feed_table, order_column text) RETURNS text
 LANGUAGE sql STABLE
 -- The query has no condition for a share, because a search for the last row of one share could read the whole index.

@@ -119,7 +119,7 @@ BEGIN
     RETURN inorder_internal.first_by_either(t, b, s, max_rows, caller);
 END $$;
 
--- A batch in the order of a column, limited to max_rows rows unless max_rows is null.
+-- Find a batch in the order of a column, limited to max_rows rows unless max_rows is null.
 CREATE FUNCTION inorder_internal.find_batch_in_order(
     t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int, nothing_read boolean,
     caller oid

@@ -12,13 +12,13 @@ BEGIN
             ORDER BY h.inhrelid LIMIT 1);
 END $$;
 
--- The name of an index that feed_prepare() creates. Ten characters of the table's name take at most 40 of the 63 bytes
--- of a name.
+-- Return the name of an index that feed_prepare() creates. Ten characters of the table's name take at most 40 of the 63
+-- bytes of a name.
 CREATE FUNCTION inorder_internal.index_name(member oid) RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT concat(left(c.relname::text, 10), '_', c.oid, '_number') FROM pg_class AS c WHERE c.oid = member);
 
--- A table and its partitions, each with the index on a column that feed_prepare() creates.
+-- Return a table and its partitions, each with the index on a column that feed_prepare() creates.
 --
 --  index, qualified  name of the index
 --  above             name of the parent's index
@@ -50,9 +50,9 @@ BEGIN
     FROM named AS m LEFT JOIN named AS p ON p.oid = m.parent LEFT JOIN pg_index AS i ON i.indexrelid = m.index_oid;
 END $$;
 
--- The columns of the index: the number, then the primary key. In such an index the rows of a transaction are in the
--- order in which they are delivered. The primary key is omitted if one of its columns has a variable length, because
--- an index does not accept long values.
+-- Return the columns of the index: first the number, then the primary key. In such an index the rows of a transaction
+-- are in the order in which they are delivered. The primary key is omitted if one of its columns has a variable length,
+-- because an index does not accept long values.
 CREATE FUNCTION inorder_internal.indexed_columns(relation regclass, key_column name) RETURNS name[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -66,7 +66,7 @@ BEGIN
         THEN '{}' ELSE ordered END;
 END $$;
 
--- Error if another session may still be building an index that is not valid.
+-- Raise an error if another session may still be building an index that is not valid.
 CREATE FUNCTION inorder_internal.refuse_while_built(relation regclass, index text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -81,9 +81,9 @@ BEGIN
     END IF;
 END $$;
 
--- The statements that create the indexes on a column of a table or of a tree of partitions. The statements do not
--- block writers. Indexes that an earlier execution of the statements has completed are omitted, and invalid indexes of
--- an earlier execution are dropped first. The caller has checked that the table itself has no valid index on the
+-- Return the statements that create the indexes on a column of a table or of a tree of partitions. The statements do
+-- not block writers. Indexes that an earlier execution of the statements has completed are omitted, and invalid indexes
+-- of an earlier execution are dropped first. The caller has checked that the table itself has no valid index on the
 -- column. to_regclass() is not used, because the role that calls feed_prepare() may lack USAGE on the schemas of
 -- partitions.
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name)
@@ -130,7 +130,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- Error if a column cannot be added to a table.
+-- Raise an error if a column cannot be added to a table.
 CREATE FUNCTION inorder_internal.check_extensible(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -163,9 +163,9 @@ BEGIN
     END IF;
 END $$;
 
--- Error if feed_enable(), the last of the statements, would refuse the values of an existing column. If the caller is a
--- superuser other than the owner, no rows are read. Planning a query evaluates functions in the owner's indexes, and a
--- superuser does not expect such an evaluation in a request for the statements.
+-- Raise an error if feed_enable(), the last of the statements, would refuse the values of an existing column. If the
+-- caller is a superuser other than the owner, no rows are read. Planning a query evaluates functions in the owner's
+-- indexes, and a superuser does not expect such an evaluation in a request for the statements.
 CREATE FUNCTION inorder_internal.check_numbered(caller oid, t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -177,8 +177,8 @@ BEGIN
     END IF;
 END $$;
 
--- Error if feed_enable(), the last of the statements, would refuse the table, either now or after the other statements.
--- Returns the description of the table with this column, which exists or will be added.
+-- Raise an error if feed_enable(), the last of the statements, would refuse the table, either now or after the other
+-- statements. Returns the description of the table with this column, which exists or will be added.
 CREATE FUNCTION inorder_internal.check_preparable(caller oid, relation regclass, key_column name)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -220,7 +220,7 @@ BEGIN
     RETURN t;
 END $$;
 
--- True if the statements of feed_prepare() would not change the table.
+-- Return true if the statements of feed_prepare() would not change the table.
 CREATE FUNCTION inorder_internal.is_prepared(t inorder_internal.feed_table) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -241,9 +241,9 @@ BEGIN
                                  stored.is_partial);
 END $$;
 
--- The functions, views and rules that mention a table. Views and rules are found in the catalog, and the source code of
--- functions is searched for the name of the table. Functions of extensions and of inorder are not searched, because
--- they mention no user table.
+-- Return the functions, views and rules that mention a table. Views and rules are found in the catalog, and the source
+-- code of functions is searched for the name of the table. Functions of extensions and of inorder are not searched,
+-- because they mention no user table.
 CREATE FUNCTION inorder_internal.mentions(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -271,8 +271,8 @@ BEGIN
               WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = relation) AS m);
 END $$;
 
--- The triggers of a table that copy whole rows: the source code of their functions contains INSERT without a list of
--- columns. Null if there are none.
+-- Return the triggers of a table that copy whole rows: the source code of their functions contains INSERT without a
+-- list of columns. Return null if there are none.
 CREATE FUNCTION inorder_internal.copying_triggers(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

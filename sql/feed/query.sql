@@ -9,7 +9,7 @@
 -- first, before it examines policies, indexes and partition keys; functions with constant arguments are then removed
 -- from the plan.
 
--- A table as the source of a query. The query raises an error if the name refers to another relation.
+-- Return a table as the source of a query. The query raises an error if the name refers to another relation.
 CREATE FUNCTION inorder_internal.named(relation regclass) RETURNS text
 LANGUAGE sql STABLE
 -- The argument is a constant null of the row type. The planner drops the CASE, whose condition is false, without
@@ -18,8 +18,8 @@ LANGUAGE sql STABLE
 RETURN format('%s AS e CROSS JOIN LATERAL inorder_text.feed_is_table(CASE WHEN false THEN e.* END, '
               '%L::pg_catalog.oid) AS of_table(cmax)'::text, relation, inorder_internal.type_of_rows(relation));
 
--- A condition that precedes the other conditions. The condition is true, or raises an error if the column is not of
--- this type. Without this condition, an outer query could evaluate casts of other roles before feed_is_table().
+-- Return a condition that precedes the other conditions. The condition is true, or raises an error if the column is not
+-- of this type. Without this condition, an outer query could evaluate casts of other roles before feed_is_table().
 CREATE FUNCTION inorder_internal.typed(column_name name, type_name name) RETURNS text
 LANGUAGE sql STABLE  -- an IMMUTABLE function that calls format(), which is STABLE, would not be inlined
 -- Arguments of polymorphic functions are not converted. The planner drops the call, because its second argument is
@@ -42,8 +42,8 @@ BEGIN
               AND y.typnamespace = 'pg_catalog'::regnamespace AND (y.typcategory = 'A') = (y.typarray = 0));
 END $$;
 
--- The first key of a transaction, as a string without quotes. key_type() returns the type of the key, and bound()
--- returns the literal.
+-- Return the first key of a transaction, as a string without quotes. key_type() returns the type of the key, and
+-- bound() returns the literal.
 CREATE FUNCTION inorder_internal.key_text(t inorder_internal.feed_table, number bigint) RETURNS text
 LANGUAGE sql STABLE
 RETURN CASE WHEN (t).is_uuid THEN @extschema@.uuid_xact_floor(number)::text ELSE number::text END;
@@ -56,13 +56,13 @@ CREATE FUNCTION inorder_internal.bound(t inorder_internal.feed_table, number big
 LANGUAGE sql STABLE
 RETURN format('%L::pg_catalog.%I'::text, inorder_internal.key_text(t, number), inorder_internal.key_type(t));
 
--- The condition that keys are in a range. One index scan reads this range.
+-- Return the condition that keys are in a range. One index scan reads this range.
 CREATE FUNCTION inorder_internal.between_bounds(t inorder_internal.feed_table, low text, high text)
 RETURNS text
 LANGUAGE sql STABLE
 RETURN format('e.%1$I OPERATOR(pg_catalog.>=) %2$s AND e.%1$I OPERATOR(pg_catalog.<) %3$s', (t).key_column, low, high);
 
--- The condition that numbers are between the lowest and the highest of a set.
+-- Return the condition that numbers are between the lowest and the highest of a set.
 CREATE FUNCTION inorder_internal.in_range(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 LANGUAGE sql STABLE
 RETURN inorder_internal.between_bounds(t, inorder_internal.bound(t, lower(numbers)),
@@ -125,8 +125,8 @@ LANGUAGE sql STABLE
 RETURN CASE WHEN in_order AND cardinality(columns) > 0 THEN ' ORDER BY ' || inorder_internal.column_list(columns)
             ELSE '' END;
 
--- The query for the rows of one transaction after the key "above" and up to the key "up_to". If a key is null, the
--- rows are not bounded on that side.
+-- Return the query for the rows of one transaction after the key "above" and up to the key "up_to". If a key is null,
+-- the rows are not bounded on that side.
 CREATE FUNCTION inorder_internal.slice(
     t inorder_internal.feed_table, source text, number bigint, above text[], up_to text[], columns text,
     in_order boolean
@@ -148,8 +148,8 @@ BEGIN
         || inorder_internal.order_by(t.order_columns, in_order) || ')';
 END $$;
 
--- The condition that numbers are in a set. No index supports this condition. Queries that use an index therefore also
--- have another condition.
+-- Return the condition that numbers are in a set. No index supports this condition. Queries that use an index therefore
+-- also have another condition.
 CREATE FUNCTION inorder_internal.number_in(t inorder_internal.feed_table, numbers int8multirange) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -167,13 +167,13 @@ BEGIN
                   t.key_column, bounds, inorder_internal.key_type(t));
 END $$;
 
--- True if a set includes number 0, and the index on the number lacks the rows with this number.
+-- Return true if a set includes number 0, and the index on the number lacks the rows with this number.
 CREATE FUNCTION inorder_internal.has_old(t inorder_internal.feed_table, numbers int8multirange) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN (t).is_partial AND numbers @> 0::bigint;
 
--- The condition that keys are in a range whose bounds are not constants. The planner uses a partial index only if its
--- predicate is in the query.
+-- Return the condition that keys are in a range whose bounds are not constants. The planner uses a partial index only
+-- if its predicate is in the query.
 CREATE FUNCTION inorder_internal.between_keys(t inorder_internal.feed_table, low text, high text) RETURNS text
 LANGUAGE sql STABLE
 RETURN inorder_internal.between_bounds(t, low, high)
@@ -181,7 +181,7 @@ RETURN inorder_internal.between_bounds(t, low, high)
             THEN format(' AND e.%I OPERATOR(pg_catalog.>) ''0''::pg_catalog.int8'::text, (t).key_column)
             ELSE ''::text END;
 
--- The part of a query after the select list, for rows of a set of transactions.
+-- Return the part of a query after the select list, for rows of a set of transactions.
 CREATE FUNCTION inorder_internal.from_ranges(
     t inorder_internal.feed_table, source text, numbers int8multirange, ending text
 ) RETURNS text
@@ -210,13 +210,13 @@ BEGIN
                   ending);
 END $$;
 
--- The source of a query that reads a table with all its partitions, or one share of its rows.
+-- Return the source of a query that reads a table with all its partitions, or one share of its rows.
 CREATE FUNCTION inorder_internal.whole_table(t inorder_internal.feed_table) RETURNS text
 LANGUAGE sql STABLE
 RETURN concat(inorder_internal.named((t).relation), ' WHERE '::text,
               inorder_internal.typed((t).key_column, inorder_internal.key_type(t)), (t).share_condition);
 
--- The query for all rows of a set of transactions, sorted by number if requested; null for an empty set.
+-- Return the query for all rows of a set of transactions, sorted by number if requested; null for an empty set.
 CREATE FUNCTION inorder_internal.ranges(
     t inorder_internal.feed_table, source text, numbers int8multirange, columns text, in_order boolean
 ) RETURNS text

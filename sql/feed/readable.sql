@@ -3,13 +3,13 @@
 -- The bodies of the public functions are in enable.sql. The functions of this file generate statements. The bodies in
 -- enable.sql execute these statements with the privileges of the caller, who owns the table, and verify the result.
 
--- The current name of the schema of the public functions, quoted for use in a statement.
+-- Return the current name of the schema of the public functions, quoted for use in a statement.
 CREATE FUNCTION inorder_internal.public_schema() RETURNS text
 LANGUAGE sql STABLE
 RETURN (SELECT quote_ident(n.nspname) FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
         WHERE p.oid = '@extschema@.feed_guard()'::regprocedure::oid);
 
--- The statements that create the triggers of the guard on a table. Partitions inherit the row triggers.
+-- Return the statements that create the triggers of the guard on a table. Partitions inherit the row triggers.
 CREATE FUNCTION inorder_internal.guard_statements(t inorder_internal.feed_table) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -19,7 +19,7 @@ BEGIN
                  FROM inorder_internal.guard_definitions(t.relation, t) AS d);
 END $$;
 
--- The statements that create the trigger for TRUNCATE on partitions that lack it.
+-- Return the statements that create the trigger for TRUNCATE on partitions that lack it.
 CREATE FUNCTION inorder_internal.truncate_statements(t inorder_internal.feed_table) RETURNS SETOF text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -41,8 +41,8 @@ BEGIN ATOMIC
            OR g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete'));
 END;
 
--- True if feed_enable() was called for a table, with this column unless key_column is null, and the guard of the table
--- is intact.
+-- Return true if feed_enable() was called for a table, with this column unless key_column is null, and the guard of the
+-- table is intact.
 CREATE FUNCTION inorder_internal.is_enabled(relation regclass, key_column name) RETURNS boolean
 LANGUAGE sql STABLE
 -- Checking a guard may lock its table. A subquery therefore finds the row whose guard is checked, because a WHERE
@@ -51,8 +51,8 @@ RETURN coalesce(inorder_internal.has_guard((
     SELECT t FROM inorder_internal.feed_table AS t
     WHERE t.relation = is_enabled.relation AND t.key_column = coalesce(is_enabled.key_column, t.key_column))), false);
 
--- Error if a table is enabled with a column other than the given column. If feeds of the table continued with the
--- numbers in the given column, they could skip rows.
+-- Raise an error if a table is enabled with a column other than the given column. If feeds of the table continued with
+-- the numbers in the given column, they could skip rows.
 CREATE FUNCTION inorder_internal.refuse_another(relation regclass, key_column name) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -68,14 +68,14 @@ BEGIN
     END IF;
 END $$;
 
--- True if a table has a guard of its own, and not only the guard of its parent. The function looks for the trigger. The
--- stored state is not enough, because another role may have stored a row for a parent or a partition.
+-- Return true if a table has a guard of its own, and not only the guard of its parent. The function looks for the
+-- trigger. The stored state is not enough, because another role may have stored a row for a parent or a partition.
 CREATE FUNCTION inorder_internal.has_own_guard(relation regclass) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_guard'
                                               AND g.tgparentid = 0::oid);
 
--- Error if a partition or a parent of the table has its own guard.
+-- Raise an error if a partition or a parent of the table has its own guard.
 CREATE FUNCTION inorder_internal.check_alone(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,6 +1,6 @@
 -- Positions kept by the reader, without state in the database. Rows are returned by feed.c.
 
--- Error if the numbers in a position or batch belong to another server or timeline.
+-- Raise an error if the numbers in a position or batch belong to another server or timeline.
 CREATE FUNCTION inorder_internal.check_origin(origin text) RETURNS void
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -15,7 +15,7 @@ BEGIN
     END IF;
 END $$;
 
--- Error unless a position that a reader keeps could be from this server.
+-- Raise an error unless a position that a reader keeps could be from this server.
 CREATE FUNCTION inorder_internal.check_position(p @extschema@.feed_position) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -38,7 +38,7 @@ BEGIN
     PERFORM inorder_internal.check_origin(p.origin);
 END $$;
 
--- Error unless a batch that a reader keeps could be from this server.
+-- Raise an error unless a batch that a reader keeps could be from this server.
 CREATE FUNCTION inorder_internal.check_kept_batch(b @extschema@.feed_batch) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -69,7 +69,7 @@ BEGIN
     at_position.origin := inorder_internal.server_origin();
 END $$;
 
--- The description of a table that the caller may read.
+-- Return the description of a table that the caller may read.
 CREATE FUNCTION inorder_internal.readable_table(caller oid, relation regclass)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -168,7 +168,7 @@ BEGIN
     RETURN inorder_internal.rows_of(inorder_internal.lock_table(t, caller), batch, caller);
 END $$;
 
--- The query for the rows of a batch.
+-- Return the query for the rows of a batch.
 CREATE FUNCTION inorder_internal.query_of_batch(
     caller oid, relation regclass, batch @extschema@.feed_batch
 ) RETURNS text

@@ -1,7 +1,7 @@
 -- Functions that adapt a table and its feeds to another cluster, after a restore. The body of feed_rebase() is in
 -- enable.sql.
 
--- The description of a restored table, and the query for its highest number. The query is null if numbers were
+-- Return the description of a restored table, and the query for its highest number. The query is null if numbers were
 -- recomputed.
 CREATE FUNCTION inorder_internal.describe_restored(relation regclass, beyond bigint,
                                                    OUT t inorder_internal.feed_table, OUT highest_query text)
@@ -97,7 +97,7 @@ BEGIN
                                                   WHERE k.relation = p.relation AND k.written_here IS NOT TRUE);
 END $$;
 
--- The members of a restored position, with the tables that have the same names in this database.
+-- Return the members of a restored position, with the tables that have the same names in this database.
 CREATE FUNCTION inorder_internal.known_here(t inorder_internal.feed_table, remembered @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 LANGUAGE sql STABLE STRICT

@@ -6,7 +6,8 @@ BEGIN
     RETURN coalesce((SELECT upper(r) FROM unnest(numbers) AS r WHERE lower(r) = 0), 0);
 END $$;
 
--- The lowest transaction number that at least one feed of the table has not read, or whose transaction has not ended.
+-- Return the lowest transaction number that at least one feed of the table has not read, or whose transaction has not
+-- ended.
 CREATE FUNCTION inorder_internal.passed(t inorder_internal.feed_table) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -26,7 +27,7 @@ BEGIN
     RETURN number;
 END $$;
 
--- The query for the partitions whose rows every feed has read, except empty partitions; null for a table without
+-- Return the query for the partitions whose rows every feed has read, except empty partitions; null for a table without
 -- partitions.
 CREATE FUNCTION inorder_internal.passed_parts_query(t inorder_internal.feed_table, caller oid) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -41,8 +42,8 @@ BEGIN
             FROM unnest(inorder_internal.leaves(t.relation)) AS part WHERE part <> t.relation);
 END $$;
 
--- Lock and check a table, and return its description. Error in REPEATABLE READ and SERIALIZABLE and on a standby,
--- because recent rows and feeds may not be visible.
+-- Lock and check a table, and return its description. Raise an error in REPEATABLE READ and SERIALIZABLE and on a
+-- standby, because recent rows and feeds may not be visible.
 CREATE FUNCTION inorder_internal.open_latest(caller oid, relation regclass, function text)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

@@ -15,8 +15,8 @@
 -- worker. Only the first batch of a share is given to a worker. batches.sql describes which worker gets a batch, and
 -- the purpose of the token.
 
--- Return a divided feed. Error if the column that divides the feed has changed, or if the hashes of keys may have
--- changed.
+-- Return a divided feed. Raise an error if the column that divides the feed has changed, or if the hashes of keys may
+-- have changed.
 CREATE FUNCTION inorder_internal.prove_share_key(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -4,8 +4,8 @@
 -- the first part of one more transaction (cut). A batch is divided in that order, between two transactions or inside a
 -- transaction. Each part is therefore a batch, and every row of the batch is in exactly one part.
 
--- The transactions between two positions, neither of which is inside a transaction; null if the second position does
--- not follow the first position.
+-- Return the transactions between two positions, neither of which is inside a transaction; null if the second position
+-- does not follow the first position.
 CREATE FUNCTION inorder_internal.set_between(p @extschema@.feed_position, q @extschema@.feed_position)
 RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
@@ -38,7 +38,7 @@ BEGIN
     RETURN b;
 END $$;
 
--- The query for the number of rows of a batch in certain transactions.
+-- Return the query for the number of rows of a batch in certain transactions.
 CREATE FUNCTION inorder_internal.batch_count_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, numbers int8multirange
 ) RETURNS text
@@ -47,7 +47,7 @@ RETURN format('SELECT pg_catalog.count(*) FROM (%s) AS e',
               inorder_internal.batch_query(t, NULL::text, inorder_internal.of_batch(b, numbers), '1::pg_catalog.int4',
                                            false));
 
--- The query for the transaction number of every n-th row of a batch.
+-- Return the query for the transaction number of every n-th row of a batch.
 CREATE FUNCTION inorder_internal.numbers_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, numbers int8multirange, stride bigint
 ) RETURNS text
@@ -91,8 +91,8 @@ BEGIN
     RETURN b;
 END $$;
 
--- The key of the n-th row of one transaction, at which a part ends: see key_at(). A part stores the same key columns as
--- its batch. A batch that was cut by another key is therefore refused.
+-- Return the key of the n-th row of one transaction, at which a part ends: see key_at(). A part stores the same key
+-- columns as its batch. A batch that was cut by another key is therefore refused.
 CREATE FUNCTION inorder_internal.key_of_part(
     t inorder_internal.feed_table, b @extschema@.feed_batch, number bigint, place bigint, caller oid
 ) RETURNS text[]
@@ -104,8 +104,8 @@ BEGIN
     RETURN inorder_internal.key_at(t, b, number, place, caller);
 END $$;
 
--- Transactions of a batch, in the order of the batch, and the estimated number of rows of each transaction. In a large
--- batch only a sample of the rows is examined, and transactions with few rows may be missing.
+-- Return transactions of a batch, in the order of the batch, with the estimated number of rows of each transaction. In
+-- a large batch only a sample of the rows is examined, and transactions with few rows may be missing.
 CREATE FUNCTION inorder_internal.distribution(
     t inorder_internal.feed_table, b @extschema@.feed_batch, caller oid, OUT numbers bigint[], OUT rows bigint[]
 )

@@ -4,12 +4,12 @@
 -- if there are rows, which avoids WAL for a poll that finds nothing. If another reader had its turn in the meantime,
 -- the call then searches again: see begin_turn().
 
--- True if the next batch must wait, because the feed is ordered by a column and has unfinished batches.
+-- Return true if the next batch must wait, because the feed is ordered by a column and has unfinished batches.
 CREATE FUNCTION inorder_internal.is_held(f inorder_internal.feed_view) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (f).shared AND ((f).at_position).ordering.column_name IS NOT NULL;
 
--- Error if a reader would skip batches of workers.
+-- Raise an error if a reader would skip batches of workers.
 CREATE FUNCTION inorder_internal.refuse_taken(f inorder_internal.feed_view) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -30,8 +30,8 @@ BEGIN
                  'The view feed_batches shows the batches.';
 END $$;
 
--- Error if a feed gets no rows because another table now has the name that writers use. No error is raised as long as
--- workers have batches.
+-- Raise an error if a feed gets no rows because another table now has the name that writers use. No error is raised as
+-- long as workers have batches.
 CREATE FUNCTION inorder_internal.refuse_swapped(f inorder_internal.feed_view) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -136,7 +136,7 @@ BEGIN
     RETURN f;
 END $$;
 
--- The next rows of a feed. If "moves" is true, the position moves past these rows.
+-- Return the next rows of a feed. If "moves" is true, the position moves past these rows.
 CREATE FUNCTION inorder_internal.next_rows(
     caller oid, name text, owner oid, max_rows int, moves boolean
 ) RETURNS inorder_internal.found_rows

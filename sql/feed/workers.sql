@@ -5,7 +5,7 @@
 -- not move the position. The transactions that have been read are the transactions of the position without those of
 -- unfinished batches: see unfinished_totals(). batches.sql decides which worker gets a batch.
 
--- Return the given interval. Error unless it is in the allowed range.
+-- Return the given interval. Raise an error unless it is in the allowed range.
 CREATE FUNCTION inorder_internal.checked_lease(what text, lease interval, least_lease interval)
 RETURNS interval
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -20,7 +20,7 @@ BEGIN
     RETURN lease;
 END $$;
 
--- The current state of a feed for workers. If the feed is divided, its table is locked and checked.
+-- Return the current state of a feed for workers. If the feed is divided, its table is locked and checked.
 CREATE FUNCTION inorder_internal.read_state_for_worker(feed inorder_internal.feed, caller oid)
 RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

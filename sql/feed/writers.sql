@@ -2,8 +2,8 @@
 -- fail later, an error is raised. If a failure depends on the statements of writers, a warning is issued. The warnings
 -- have the SQLSTATE of the guard's errors.
 
--- Error if triggers of a table would cause errors after the guard is created. Such a trigger fires after the guard and
--- may change a row, or makes each UPDATE recompute a generated number.
+-- Raise an error if triggers of a table would cause errors after the guard is created. Such a trigger fires after the
+-- guard and may change a row, or makes each UPDATE recompute a generated number.
 CREATE FUNCTION inorder_internal.check_triggers(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -26,7 +26,7 @@ BEGIN
     END IF;
 END $$;
 
--- The foreign keys whose actions delete rows of a table, or change a column that readers depend on.
+-- Return the foreign keys whose actions delete rows of a table, or change a column that readers depend on.
 CREATE FUNCTION inorder_internal.acting_keys(t inorder_internal.feed_table) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -43,9 +43,9 @@ BEGIN
                                 AND a.attname = ANY (inorder_internal.known_columns(t)))));
 END $$;
 
--- Up to ten roles that may write into a table, or into a view of the table, but lack the privilege to call the function
--- that generates the numbers; null if there are no such roles. Relations with the same privileges are examined once,
--- because writers may be waiting.
+-- Return up to ten roles that may write into a table, or into a view of the table, but lack the privilege to call the
+-- function that generates the numbers; null if there are no such roles. Relations with the same privileges are examined
+-- once, because writers may be waiting.
 CREATE FUNCTION inorder_internal.hindered_writers(t inorder_internal.feed_table, generator oid) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

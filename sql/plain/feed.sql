@@ -19,7 +19,7 @@ END $$;
 CREATE CONSTRAINT TRIGGER keep_commit AFTER INSERT OR UPDATE OF token, lease_end ON inorder_internal.worker_batch
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.token IS NOT NULL) EXECUTE FUNCTION inorder_internal.keep_commit();
 
--- Error unless row_type is the row type of the table.
+-- Raise an error unless row_type is the row type of the table.
 CREATE FUNCTION inorder_internal.check_row_type(relation oid, row_type regtype) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -29,7 +29,7 @@ BEGIN
     END IF;
 END $$;
 
--- The attribute numbers of a row type, in the snapshot of the caller.
+-- Return the attribute numbers of a row type, in the snapshot of the caller.
 CREATE FUNCTION inorder_internal.columns_of(row_type regtype) RETURNS smallint[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -37,8 +37,8 @@ BEGIN
             WHERE y.oid = row_type AND a.attnum > 0 AND NOT a.attisdropped);
 END $$;
 
--- Error if one of these columns no longer exists. In a query that was parsed before the column was dropped, other
--- columns would take its place, because the columns of rows are returned by position.
+-- Raise an error if one of these columns no longer exists. In a query that was parsed before the column was dropped,
+-- other columns would take its place, because the columns of rows are returned by position.
 CREATE FUNCTION inorder_internal.refuse_dropped(relation oid, columns smallint[]) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -61,7 +61,7 @@ EXCEPTION WHEN datatype_mismatch THEN
     PERFORM inorder_internal.say_columns_changed(t.relation, SQLERRM);
 END $$;
 
--- Error unless the plan of a statement reads the batch, and does not stop after some rows.
+-- Raise an error unless the plan of a statement reads the batch, and does not stop after some rows.
 CREATE FUNCTION inorder_internal.check_statement(
     statement text, t inorder_internal.feed_table, b @extschema@.feed_batch
 ) RETURNS void

@@ -10,7 +10,7 @@ BEGIN
     RETURN concat('x', left(id, 4), right(id, 12))::bit(64)::bigint & ((1::bigint << amount) - 1);
 END $$;
 
--- Error unless a number fits into 48 bits.
+-- Raise an error unless a number fits into 48 bits.
 CREATE FUNCTION inorder_internal.checked_number(what text, number bigint) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -34,7 +34,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN base >= 0::bigint AND base <= 281474976710655 - xact THEN xact + base
             ELSE inorder_internal.say_beyond_base(xact, base) END;
 
--- Error unless a uuid has the given version, and the variant of RFC 9562.
+-- Raise an error unless a uuid has the given version, and the variant of RFC 9562.
 CREATE FUNCTION inorder_internal.check_version(id uuid, version int) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -46,7 +46,7 @@ BEGIN
     END IF;
 END $$;
 
--- A key that consists of a block number and random bits. The block number is (at / size) mod amount.
+-- Return a key that consists of a block number and random bits. The block number is (at / size) mod amount.
 CREATE FUNCTION inorder_internal.block_key(at bigint, size int, amount int) RETURNS uuid
 LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -87,7 +87,7 @@ BEGIN
     RETURN left(key, 12) || to_hex(('x' || substr(key, 13, 4))::bit(16)::int + 1);
 END $$;
 
--- Up to eleven keys that follow a key in its transaction, each as 32 digits.
+-- Return up to eleven keys that follow a key in its transaction, each as 32 digits.
 CREATE FUNCTION inorder_internal.keys_after(key text) RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -113,7 +113,7 @@ BEGIN
     RETURN following_keys;
 END $$;
 
--- The next key of this transaction, with base 0, followed by the keys that were generated in advance, each as 32
+-- Return the next key of this transaction, with base 0, followed by the keys that were generated in advance, each as 32
 -- digits.
 CREATE FUNCTION inorder_internal.next_keys() RETURNS text
 LANGUAGE plpgsql VOLATILE AS $$

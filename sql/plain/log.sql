@@ -34,7 +34,7 @@ BEGIN
                           relation);
 END $$;
 
--- The function that writes a log, and has the same name as the log.
+-- Return the function that writes a log, and has the same name as the log.
 CREATE FUNCTION inorder_internal.logging_function(log regclass) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -43,7 +43,7 @@ BEGIN
             WHERE c.oid = log AND c.relkind IN ('r', 'p'));
 END $$;
 
--- The body of the function that writes a log, for the current columns of the table. The function runs with the
+-- Return the body of the function that writes a log, for the current columns of the table. The function runs with the
 -- search_path of the caller, and must not depend on this search_path. Columns of the rows are not qualified with a
 -- table name, because a qualified name may also refer to a function.
 CREATE FUNCTION inorder_internal.logging_body(relation regclass, log regclass) RETURNS text

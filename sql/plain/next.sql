@@ -1,4 +1,4 @@
--- The highest number in a table, from the given number on; null if the table has no such rows.
+-- Return the highest number in a table, from the given number on; null if the table has no such rows.
 CREATE FUNCTION inorder_internal.newest_number(t inorder_internal.feed_table, number bigint, caller oid) RETURNS bigint
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -10,9 +10,9 @@ BEGIN
     RETURN inorder_internal.number_of(t, key);
 END $$;
 
--- The index that finds the rows of a table without partitions, if the table would pass the checks of prove_table() as
--- it did when the members of a position were stored. The guard is the same, and contains the attribute number of the
--- column with the transaction number. The order of the rows is not checked here.
+-- Return the index that finds the rows of a table without partitions, if the table would pass the checks of
+-- prove_table() as it did when the members of a position were stored. The guard is the same, and contains the attribute
+-- number of the column with the transaction number. The order of the rows is not checked here.
 CREATE FUNCTION inorder_internal.find_remembered_index(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[]
 ) RETURNS oid

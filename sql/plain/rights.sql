@@ -4,7 +4,7 @@
 -- inorder. feed_admit() grants the privileges that a role needs. Roles that are admitted can write all of the state,
 -- and therefore must trust each other. Other roles, and PUBLIC, have no privileges on objects of inorder.
 
--- The objects of inorder, in the notation of GRANT, and the privileges that a role needs to use each of them.
+-- Return the objects of inorder, in the notation of GRANT, and the privileges that a role needs to use each of them.
 CREATE FUNCTION inorder_internal.own_objects() RETURNS TABLE (
     kind text, name text, needed text, object oid, owner oid, acl aclitem[]
 )
@@ -37,8 +37,8 @@ BEGIN ATOMIC
                                WHERE p.oid = '@extschema@.feed_guard()'::regprocedure::oid));
 END;
 
--- The functions that run with the privileges of a role that writes into a table, or that reads a view of counts by
--- group. They are the functions of keys, guards, logs and counts, and the functions that these functions call.
+-- Return the functions that run with the privileges of a role that writes into a table, or that reads a view of counts
+-- by group. They are the functions of keys, guards, logs and counts, and the functions that these functions call.
 CREATE FUNCTION inorder_internal.called_by_writers() RETURNS SETOF oid
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -77,7 +77,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Set the privileges of a role; error unless the caller is the role that installed inorder, or a member of that role.
+-- Set the privileges of a role. Raise an error unless the caller is the role that installed inorder, or a member of
+-- that role.
 CREATE FUNCTION inorder_internal.admit(role regrole, uses boolean, writes boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

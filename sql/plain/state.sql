@@ -1,5 +1,5 @@
--- The role whose privileges are checked: the role that SET ROLE has set, or the owner of a SECURITY DEFINER function
--- that makes the call.
+-- Return the role whose privileges are checked: the role that SET ROLE has set, or the owner of a SECURITY DEFINER
+-- function that makes the call.
 CREATE FUNCTION inorder_internal.caller() RETURNS oid
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN quote_ident(current_user)::regrole::oid;

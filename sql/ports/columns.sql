@@ -15,15 +15,15 @@ RETURN format('CREATE %s FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS %L'::
               CASE WHEN to_regprocedure(function || '()'::text) IS NOT NULL THEN 'OR REPLACE'::text ELSE ''::text END,
               function, body);
 
--- A column name that is not used by another column.
+-- Return a column name that is not used by another column.
 CREATE FUNCTION inorder_internal.name_beside(wanted name, taken name[]) RETURNS name
 LANGUAGE sql IMMUTABLE
 RETURN (SELECT concat(wanted, repeat('_'::text, n))::name FROM generate_series(0, cardinality(taken)) AS n
         WHERE concat(wanted, repeat('_'::text, n))::name <> ALL (taken) ORDER BY n LIMIT 1);
 
--- A hash of the versions of catalog rows of some tables. It includes the rows of the given columns (of all columns if
--- "columns" is null), of the triggers whose names have a prefix, and of the attachments to a parent. It does not
--- include statistics and the names of tables. A sum of hashes takes less time than a hash of sorted strings.
+-- Return a hash of the versions of catalog rows of some tables. It includes the rows of the given columns (of all
+-- columns if "columns" is null), of the triggers whose names have a prefix, and of the attachments to a parent. It does
+-- not include statistics and the names of tables. A sum of hashes takes less time than a hash of sorted strings.
 CREATE FUNCTION inorder_internal.versions(members oid[], columns name[], prefix name) RETURNS numeric
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -42,7 +42,7 @@ BEGIN
                 WHERE i.inhrelid = m.oid) AS v(version));
 END $$;
 
--- The reason why statement triggers do not see all changes of a table, or null.
+-- Return the reason why statement triggers do not see all changes of a table, or null.
 CREATE FUNCTION inorder_internal.statement_problem(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -57,9 +57,9 @@ BEGIN
         THEN 'is the table of deltas of a count by group, whose rows are written without a statement' END);
 END $$;
 
--- True if a role may write into a table or its partitions: directly, through a view whose owner may write, or through a
--- foreign key that deletes or updates rows. Before PostgreSQL 18, the triggers of rows that a foreign key changes run
--- as the role that changed the referenced table.
+-- Return true if a role may write into a table or its partitions: directly, through a view whose owner may write, or
+-- through a foreign key that deletes or updates rows. Before PostgreSQL 18, the triggers of rows that a foreign key
+-- changes run as the role that changed the referenced table.
 CREATE FUNCTION inorder_internal.may_write(role oid, relation regclass, privileges text) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -5,7 +5,7 @@
 -- the state; a function that checks the privileges of the caller has the caller as an argument.
 
 -- Lock a table with its partitions, check that a read returns the right rows (table_proof.c), and return the table.
--- Error if a check fails.
+-- Raise an error if a check fails.
 CREATE FUNCTION inorder_internal.lock_table(t inorder_internal.feed_table, caller oid)
 RETURNS inorder_internal.feed_table
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -15,14 +15,14 @@ CREATE FUNCTION inorder_internal.proved_members(t inorder_internal.feed_table, c
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- Return the members. Error unless the snapshot of the calling statement sees the files and partitions that are read
--- (files.c). For a table that is locked but was not checked, callers pass null as members.
+-- Return the members. Raise an error unless the snapshot of the calling statement sees the files and partitions that
+-- are read (files.c). For a table that is locked but was not checked, callers pass null as members.
 CREATE FUNCTION inorder_internal.seen_members(relation regclass, members @extschema@.feed_member[])
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- True if a column was checked together with the table, for an order or for shares. keep_proof_of_column() records
--- this.
+-- Return true if a column was checked together with the table, for an order or for shares. keep_proof_of_column()
+-- records this.
 CREATE FUNCTION inorder_internal.column_is_proved(
     t inorder_internal.feed_table, column_name text, number smallint, divides boolean
 ) RETURNS boolean
@@ -77,8 +77,8 @@ CREATE FUNCTION inorder_internal.known_count(t inorder_internal.feed_table, call
 RETURNS inorder_internal.known_count
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- True if a query may fold. If the session keeps a count of the table, a true result also sets "folded" of that count
--- to "amount".
+-- Return true if a query may fold. If the session keeps a count of the table, a true result also sets "folded" of that
+-- count to "amount".
 CREATE FUNCTION inorder_internal.may_fold(relation oid, amount bigint) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -96,19 +96,20 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 --                   is of the same transaction
 CREATE TYPE inorder_internal.batch_end AS (has_rows boolean, number bigint, place bigint, last_key text[]);
 
--- The end of a batch, found using the index on the number (end.c); null if no ranges of keys contain exactly the rows
--- of the batch.
+-- Find the end of a batch using the index on the number (end.c). Return null if no ranges of keys contain exactly the
+-- rows of the batch.
 CREATE FUNCTION inorder_internal.end_by_index(t inorder_internal.feed_table, b @extschema@.feed_batch, max_rows int)
 RETURNS inorder_internal.batch_end
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- A condition that all rows of some transactions satisfy, derived from the partitions that have such rows (parts.c).
+-- Return a condition that all rows of some transactions satisfy, derived from the partitions that have such rows
+-- (parts.c).
 CREATE FUNCTION inorder_internal.parts_with_rows(t inorder_internal.feed_table, numbers int8multirange)
 RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- A condition that all rows of a partition of a table satisfy; "true" if nothing is known. With this condition, the
--- planner prunes other partitions.
+-- Return a condition that all rows of a partition of a table satisfy; "true" if nothing is known. With this condition,
+-- the planner prunes other partitions.
 CREATE FUNCTION inorder_internal.partition_bounds(relation regclass, member regclass) RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
@@ -129,13 +130,13 @@ BEGIN
     RETURN NULL;
 END $$;
 
--- The number of pages that this session has read so far. The number includes at least the pages of table t and its
--- indexes; callers compute differences. If "begins" is true, and the last probe was costly and found nothing, the
+-- Return the number of pages that this session has read so far. The number includes at least the pages of table t and
+-- its indexes; callers compute differences. If "begins" is true, and the last probe was costly and found nothing, the
 -- result is the number before this probe.
 CREATE FUNCTION inorder_internal.pages_read(t inorder_internal.feed_table, begins boolean) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- The number of rows of some transactions, up to a limit.
+-- Count the rows of some transactions, up to a limit.
 CREATE FUNCTION inorder_internal.count_by_index(t inorder_internal.feed_table, numbers int8multirange, most bigint)
 RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
@@ -145,16 +146,16 @@ CREATE FUNCTION inorder_internal.unchanged_members(t inorder_internal.feed_table
 RETURNS @extschema@.feed_member[]
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
--- The row type of a table.
+-- Return the row type of a table.
 CREATE FUNCTION inorder_internal.type_of_rows(relation regclass) RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- The type of a column; null if no column has this name.
+-- Return the type of a column; null if no column has this name.
 CREATE FUNCTION inorder_internal.type_of_column(relation regclass, column_name name) RETURNS oid
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- True if the caller may read a table. If the result is true, the table is locked, and results about the table remain
--- valid.
+-- Return true if the caller may read a table. If the result is true, the table is locked, and results about the table
+-- remain valid.
 CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid) RETURNS boolean
 AS 'MODULE_PATHNAME', 'lock_readable_table' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
@@ -187,11 +188,12 @@ AS 'MODULE_PATHNAME', 'lock_tree_in_mode' LANGUAGE C VOLATILE STRICT PARALLEL UN
 CREATE FUNCTION inorder_internal.run_statements(statements text[], caller oid) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- Error if the origin of the server differs from "origin", which the call read when it began (origin.c).
+-- Raise an error if the origin of the server differs from "origin", which the call read when it began (origin.c).
 CREATE FUNCTION inorder_internal.expect_origin(origin text) RETURNS void
 AS 'MODULE_PATHNAME', 'expect_same_origin' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
--- True if the position of a reader also moves past transactions without rows. Such a move requires a flush of the WAL.
+-- Return true if the position of a reader also moves past transactions without rows. Such a move requires a flush of
+-- the WAL.
 CREATE FUNCTION inorder_internal.passes_empty_batches() RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN true;

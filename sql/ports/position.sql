@@ -64,12 +64,13 @@ CREATE TYPE @extschema@.feed_batch AS (
 );
 COMMENT ON TYPE @extschema@.feed_batch IS 'Rows to be read next: transactions, some of them in part.';
 
--- The format of positions and batches that this version writes: see of_jsonb(), which also reads earlier formats.
+-- Return the format of positions and batches that this version writes: see of_jsonb(), which also reads earlier
+-- formats.
 CREATE FUNCTION inorder_internal.position_format() RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN 1;
 
--- The set of one number; the empty set for null.
+-- Return the set of one number; the empty set for null.
 CREATE FUNCTION inorder_internal.one_number(number bigint) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN number IS NULL THEN '{}'::int8multirange ELSE int8multirange(int8range(number, number + 1)) END;
@@ -86,15 +87,16 @@ BEGIN
                 ELSE numbers::text END;
 END $$;
 
--- True if all members of a set are between 0 and 281474976710655, the range of transaction numbers; null for null.
+-- Return true if all members of a set are between 0 and 281474976710655, the range of transaction numbers; null for
+-- null.
 CREATE FUNCTION inorder_internal.are_numbers(numbers int8multirange) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 -- Only the bounds are compared, because <@ would examine each range, which takes a millisecond for 10,000 ranges.
 RETURN isempty(numbers) OR coalesce(lower(numbers) >= 0::bigint AND upper(numbers) <= 281474976710656, false);
 
--- True if a position has a valid form. A position contains whole transactions and, possibly, either a transaction that
--- was read in part or the order of a column. A position in the order of a column is between two sets, or in the middle
--- of a set that is disjoint from the transactions that were read.
+-- Return true if a position has a valid form. A position contains whole transactions and, possibly, either a
+-- transaction that was read in part or the order of a column. A position in the order of a column is between two sets,
+-- or in the middle of a set that is disjoint from the transactions that were read.
 CREATE FUNCTION inorder_internal.is_place(p @extschema@.feed_position) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN (p).partial IS NOT NULL AND (p).ordering IS NULL
@@ -108,7 +110,7 @@ RETURN (p).partial IS NOT NULL AND (p).ordering IS NULL
                        ELSE num_nonnulls((p).ordering.frozen, (p).ordering.next_value, (p).ordering.up_to) = 0 END)
        IS TRUE;
 
--- True if a batch begins at a position.
+-- Return true if a batch begins at a position.
 CREATE FUNCTION inorder_internal.follows(p @extschema@.feed_position, b @extschema@.feed_batch)
 RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -149,7 +151,7 @@ BEGIN
         transactions USING ERRCODE = 'numeric_value_out_of_range';
 END $$;
 
--- The value of "ordering" in the position that follows a batch.
+-- Return the value of "ordering" in the position that follows a batch.
 CREATE FUNCTION inorder_internal.ordering_after(p @extschema@.feed_position, b @extschema@.feed_batch)
 RETURNS @extschema@.feed_order
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -14,8 +14,8 @@ BEGIN
                  JOIN pg_class AS c ON c.oid = t AND c.relkind = 'r' ORDER BY c.oid);
 END $$;
 
--- The indexes that find the rows of a table by number, one for each table that holds rows; error if one of these tables
--- has no index.
+-- Return the indexes that find the rows of a table by number, one for each table that holds rows. Raise an error if one
+-- of these tables has no index.
 CREATE FUNCTION inorder_internal.prove_indexes(t inorder_internal.feed_table) RETURNS oid[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -63,9 +63,9 @@ BEGIN
           HINT = format('The owner must call feed_enable(%L).', t.relation);
 END $$;
 
--- The index that finds the rows of a table without partitions, if the table passes all checks of prove_table() except
--- that of the order. If it does not, the result is null, and prove_table() reports the fault or finds that the table is
--- readable.
+-- Return the index that finds the rows of a table without partitions, if the table passes all checks of prove_table()
+-- except that of the order. If it does not, the result is null, and prove_table() reports the fault or finds that the
+-- table is readable.
 CREATE FUNCTION inorder_internal.find_valid_index(t inorder_internal.feed_table, caller oid) RETURNS oid
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off
     SET plan_cache_mode = force_generic_plan AS $$

@@ -19,26 +19,26 @@ COMMENT ON FUNCTION @extschema@.ended_transactions(bigint) IS
 CREATE FUNCTION inorder_internal.ended_transactions(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
--- The set of ended_transactions() without the subtransactions of transactions in progress, because a standby treats a
--- subtransaction as a transaction in progress. If a transaction in progress has more than 64 subtransactions, no
--- subtransactions are left out.
+-- Return the set of ended_transactions() without the subtransactions of transactions in progress, because a standby
+-- treats a subtransaction as a transaction in progress. If a transaction in progress has more than 64 subtransactions,
+-- no subtransactions are left out.
 CREATE FUNCTION inorder_internal.ended_everywhere(base bigint) RETURNS int8multirange
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 
--- The number that the next transaction will get. The function does not assign it, and a later call in the same
+-- Return the number that the next transaction will get. The function does not assign it, and a later call in the same
 -- statement may return a higher number. The function is nevertheless STABLE, because SQL functions that call a volatile
 -- function cannot be inlined. No caller compares two results of the function.
 CREATE FUNCTION inorder_internal.next_transaction(base bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- Origin of transaction numbers: system identifier and timeline, such as 7654321098765432109/1. Numbers of one origin
--- never repeat. After a restore or a promotion there is another origin, and numbers may repeat. Two servers that were
--- promoted from copies of one backup have the same origin, unless the second server found the timeline history of the
--- first server when it was promoted.
+-- Return the origin of transaction numbers: system identifier and timeline, such as 7654321098765432109/1. Numbers of
+-- one origin never repeat. After a restore or a promotion there is another origin, and numbers may repeat. Two servers
+-- that were promoted from copies of one backup have the same origin, unless the second server found the timeline
+-- history of the first server when it was promoted.
 CREATE FUNCTION inorder_internal.server_origin() RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- System identifier of this server, the first part of its origin.
+-- Return the system identifier of this server, the first part of its origin.
 CREATE FUNCTION inorder_internal.server_system() RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
@@ -51,12 +51,12 @@ AS 'MODULE_PATHNAME', 'numbers_minus' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 CREATE FUNCTION inorder_internal.plus(numbers int8multirange, others int8multirange) RETURNS int8multirange
 AS 'MODULE_PATHNAME', 'numbers_plus' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 
--- True if a set is one range, or empty.
+-- Return true if a set is one range, or empty.
 CREATE FUNCTION inorder_internal.is_range(numbers int8multirange) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN isempty(inorder_internal.minus(int8multirange(range_merge(numbers)), numbers));
 
--- The number of members of a set; error unless the set is bounded.
+-- Return the number of members of a set. Raise an error unless the set is bounded.
 CREATE FUNCTION inorder_internal.total(numbers int8multirange) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
     SET plan_cache_mode = force_generic_plan AS $$
@@ -68,8 +68,8 @@ BEGIN
     RETURN (SELECT coalesce(sum(upper(r) - lower(r)), 0) FROM unnest(numbers) AS r);
 END $$;
 
--- Error in REPEATABLE READ and SERIALIZABLE: the snapshot does not show later changes, which the operation "what" must
--- see.
+-- Raise an error in REPEATABLE READ and SERIALIZABLE: the snapshot does not show later changes, which the operation
+-- "what" must see.
 CREATE FUNCTION inorder_internal.require_read_committed(what text, detail text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -79,9 +79,9 @@ BEGIN
     END IF;
 END $$;
 
--- True if a row of the catalog that the snapshot sees was changed after the snapshot was taken; always false in READ
--- COMMITTED, where each statement has a new snapshot. The argument is xmax of the row: the transaction that changed the
--- row. If that transaction had ended when the snapshot was taken, the change was rolled back.
+-- Return true if a row of the catalog that the snapshot sees was changed after the snapshot was taken; always false in
+-- READ COMMITTED, where each statement has a new snapshot. The argument is xmax of the row: the transaction that
+-- changed the row. If that transaction had ended when the snapshot was taken, the change was rolled back.
 CREATE FUNCTION inorder_internal.is_changed(changed_by xid) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN current_setting('transaction_isolation'::text) <> 'read committed'::text

@@ -87,9 +87,9 @@ CREATE TABLE inorder_internal.feed (
 CREATE INDEX ON inorder_internal.feed (relation);
 COMMENT ON TABLE inorder_internal.feed IS 'Feeds that feed_create() created; the view feeds shows them.';
 
--- True if a feed can have this state. The checks are in a single function, because the server parses and prepares the
--- expressions of CHECK constraints for each statement. In a read of 500 rows, which takes 700 us, a dozen constraints
--- took 50 us.
+-- Return true if a feed can have this state. The checks are in a single function, because the server parses and
+-- prepares the expressions of CHECK constraints for each statement. In a read of 500 rows, which takes 700 us, a dozen
+-- constraints took 50 us.
 CREATE FUNCTION inorder_internal.is_state(
     seq bigint, p @extschema@.feed_position, batch bigint, VARIADIC times timestamptz[]
 ) RETURNS boolean
@@ -268,22 +268,23 @@ RETURN inorder_internal.is_right(id, name, system) AND pg_has_role(caller, id, '
 CREATE FUNCTION inorder_internal.owns(caller oid, relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
--- True if the caller has SELECT on a table and USAGE on its schema.
+-- Return true if the caller has SELECT on a table and USAGE on its schema.
 CREATE FUNCTION inorder_internal.may_read(caller oid, relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
--- True if the caller may move a feed: as the owner of the feed or of its table, or as a role to which feed_grant() has
--- granted the feed.
+-- Return true if the caller may move a feed: as the owner of the feed or of its table, or as a role to which
+-- feed_grant() has granted the feed.
 CREATE FUNCTION inorder_internal.may_move(caller oid, f inorder_internal.feed) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- True if the caller may see a feed: as a role that may move the feed or read its table, or as a member of pg_monitor.
+-- Return true if the caller may see a feed: as a role that may move the feed or read its table, or as a member of
+-- pg_monitor.
 CREATE FUNCTION inorder_internal.may_see(caller oid, f inorder_internal.feed) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN inorder_internal.may_move(caller, f) OR inorder_internal.may_read(caller, (f).relation)
     OR pg_has_role(caller, 'pg_monitor'::name, 'USAGE'::text);
 
--- Error unless the table exists.
+-- Raise an error unless the table exists.
 CREATE FUNCTION inorder_internal.check_exists(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -317,25 +318,25 @@ BEGIN
           DETAIL = 'Reading the table needs SELECT on the whole table and USAGE on its schema.';
 END $$;
 
--- The newest version of the state of a feed.
+-- Return the newest version of the state of a feed.
 CREATE FUNCTION inorder_internal.state_of(feed bigint) RETURNS inorder_internal.feed_state
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (SELECT s FROM inorder_internal.feed_state AS s WHERE s.feed = state_of.feed ORDER BY s.seq DESC LIMIT 1);
 END $$;
 
--- The page of a row.
+-- Return the page of a row.
 CREATE FUNCTION inorder_internal.page_of(place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN (place::text::point)[0]::bigint;
 
--- The seq of the next version of a row. If the row has moved to another page since the last update, this seq is higher
--- than the current seq.
+-- Return the seq of the next version of a row. If the row has moved to another page since the last update, this seq is
+-- higher than the current seq.
 CREATE FUNCTION inorder_internal.next_seq(seq bigint, page bigint, place tid) RETURNS bigint
 LANGUAGE sql STABLE
 RETURN seq + CASE WHEN page = inorder_internal.page_of(place) THEN 0 ELSE 1 END;
 
--- True if a feed has unfinished batches, dead batches included.
+-- Return true if a feed has unfinished batches, dead batches included.
 CREATE FUNCTION inorder_internal.has_unfinished(feed bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -19,11 +19,12 @@ BEGIN
         SELECT array_agg(t.relid::regclass ORDER BY t.relid) FROM tree AS t);
 END $$;
 
--- True for a permanent heap table without partitions or children, which is the most frequent kind of table.
+-- Return true for a permanent heap table without partitions or children, which is the most frequent kind of table.
 CREATE FUNCTION inorder_internal.is_plain(relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
--- The reason why a table cannot be read by transaction number, regardless of its columns; null if there is no reason.
+-- Return the reason why a table cannot be read by transaction number, regardless of its columns; null if there is no
+-- reason.
 CREATE FUNCTION inorder_internal.problem(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -50,7 +51,7 @@ BEGIN
     END;
 END $$;
 
--- Error if a table cannot be read by transaction number, regardless of its columns.
+-- Raise an error if a table cannot be read by transaction number, regardless of its columns.
 CREATE FUNCTION inorder_internal.check_kind(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -61,14 +62,15 @@ BEGIN
     END IF;
 END $$;
 
--- The catalog of the tables that Citus has distributed; null if Citus is not installed.
+-- Return the catalog of the tables that Citus has distributed; null if Citus is not installed.
 CREATE FUNCTION inorder_internal.citus_catalog() RETURNS regclass
 LANGUAGE sql STABLE
 RETURN to_regclass('pg_catalog.pg_dist_partition'::text);
 
--- Error if Citus manages the table or a partition of the table, as a distributed table, a reference table or a local
--- table. A shard is an ordinary table on its node, and can be read there. No function of Citus is called. The catalog
--- is read only if it belongs to the extension citus, and is in pg_catalog, where only a superuser can create a table.
+-- Raise an error if Citus manages the table or a partition of the table, as a distributed table, a reference table or a
+-- local table. A shard is an ordinary table on its node, and can be read there. No function of Citus is called. The
+-- catalog is read only if it belongs to the extension citus, and is in pg_catalog, where only a superuser can create a
+-- table.
 CREATE FUNCTION inorder_internal.check_local(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -98,19 +100,19 @@ BEGIN
     END IF;
 END $$;
 
--- The base of an expression that is a call of a function: 0 without an argument, otherwise the constant argument. Null
--- for any other expression. The expression is not evaluated.
+-- Return the base of an expression that is a call of a function: 0 without an argument, otherwise the constant
+-- argument. Return null for any other expression. The expression is not evaluated.
 CREATE FUNCTION inorder_internal.key_base(expression pg_node_tree, function oid) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
--- The function that is called by the default or generation expression of a column with transaction numbers.
+-- Return the function that is called by the default or generation expression of a column with transaction numbers.
 CREATE FUNCTION inorder_internal.generator_of(t inorder_internal.feed_table) RETURNS oid
 LANGUAGE sql STABLE
 RETURN CASE WHEN (t).is_uuid THEN '@extschema@.uuid_xact_nextval(bigint)'::regprocedure::oid
             WHEN (t).is_generated THEN inorder_internal.generator()
             ELSE '@extschema@.xact_id(bigint)'::regprocedure::oid END;
 
--- Columns whose default or generation expression returns transaction numbers, and the base of each.
+-- Return the columns whose default or generation expression returns transaction numbers, and the base of each.
 CREATE FUNCTION inorder_internal.key_columns(relation regclass) RETURNS TABLE (attnum smallint, base bigint)
 LANGUAGE sql STABLE STRICT
 BEGIN ATOMIC
@@ -127,7 +129,7 @@ BEGIN ATOMIC
     WHERE k.base BETWEEN 0 AND 281474976710655;
 END;
 
--- The types of key columns that can mark a position inside a transaction.
+-- Return the types of key columns that can mark a position inside a transaction.
 CREATE FUNCTION inorder_internal.order_types() RETURNS oid[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 -- The output of these types represents the same value in every session, and functions of the server compare their
@@ -137,8 +139,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '{bool, int2, int4, int8, oid, numeric, float4, float8, uuid, text, varchar, bpchar, name, bytea, bit, varbit,
          date, time, timestamp, timestamptz, interval, inet, cidr, macaddr, macaddr8}'::regtype[]::oid[];
 
--- The columns of the primary key, in the order of the key, without the column of the number. The result is empty if the
--- type of one of these columns is not in order_types().
+-- Return the columns of the primary key, in the order of the key, without the column of the number. The result is empty
+-- if the type of one of these columns is not in order_types().
 CREATE FUNCTION inorder_internal.order_columns(relation regclass, key_attnum smallint) RETURNS name[]
 LANGUAGE sql STABLE
 -- INCLUDE columns are left out. A generated column in the key is accepted only if the number is also generated.
@@ -178,7 +180,7 @@ BEGIN
                      AND NOT c.convalidated);
 END $$;
 
--- True if the predicate of an index has the form number <> 0 or number > 0. Rows with number 0 existed before
+-- Return true if the predicate of an index has the form number <> 0 or number > 0. Rows with number 0 existed before
 -- feed_prepare(). feed_prepare() uses <> 0, because such an index also shows that no number is below 0.
 CREATE FUNCTION inorder_internal.leaves_out_old(index pg_index) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -190,8 +192,8 @@ BEGIN
         concat('(', column_name, ' > 0)'), concat('(', column_name, ' > ''0''::bigint)'));
 END $$;
 
--- A btree index that finds the rows of a table by a column, or null. If is_partial is true, the index may lack the rows
--- with number 0.
+-- Return a btree index that finds the rows of a table by a column, or null. If is_partial is true, the index may lack
+-- the rows with number 0.
 CREATE FUNCTION inorder_internal.index_of(relation oid, attnum smallint, is_partial boolean)
 RETURNS TABLE (index oid)
 LANGUAGE sql STABLE
@@ -221,13 +223,13 @@ BEGIN ATOMIC
     CROSS JOIN inorder_internal.index_of(relation::oid, key_attnum, true) AS p;
 END;
 
--- The table that has taken the former name of this table, for example in an online schema change; null if there is no
--- such table. The former name is the name that was stored when this table was enabled. Callers use this function in an
--- expression, because a separate statement would add its cost to each poll.
+-- Return the table that has taken the former name of this table, for example in an online schema change; null if there
+-- is no such table. The former name is the name that was stored when this table was enabled. Callers use this function
+-- in an expression, because a separate statement would add its cost to each poll.
 CREATE FUNCTION inorder_internal.namesake(t inorder_internal.feed_table) RETURNS regclass
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
--- The numbers of deleted and updated rows of a table and its partitions, according to statistics.
+-- Return the numbers of deleted and updated rows of a table and its partitions, according to statistics.
 CREATE FUNCTION inorder_internal.written_over(relation regclass, OUT deleted bigint, OUT updated bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -235,7 +237,7 @@ BEGIN
     FROM unnest(inorder_internal.tree(relation)::oid[]) AS m;
 END $$;
 
--- True if the changes of a table are logged. The trigger that logs changes is found by its name.
+-- Return true if the changes of a table are logged. The trigger that logs changes is found by its name.
 CREATE FUNCTION inorder_internal.has_log(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -243,7 +245,7 @@ BEGIN
                    WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes_insert');
 END $$;
 
--- The name of a table, quoted as a word of a shell command.
+-- Return the name of a table, quoted as a word of a shell command.
 CREATE FUNCTION inorder_internal.shell_word(relation regclass) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -270,8 +272,8 @@ BEGIN
         ELSE format('Its owner must run the statements that feed_prepare(%L) returns%s.', relation, shell) END;
 END $$;
 
--- The description of a table: the column with the transaction number, the base, the columns that order the rows of a
--- transaction, and the kind of the index.
+-- Return the description of a table: the column with the transaction number, the base, the columns that order the rows
+-- of a transaction, and the kind of the index.
 CREATE FUNCTION inorder_internal.describe(relation regclass, key_column name)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -309,18 +311,18 @@ BEGIN
     RETURN t;
 END $$;
 
--- The columns that readers depend on. The first column has the transaction number.
+-- Return the columns that readers depend on. The first column has the transaction number.
 CREATE FUNCTION inorder_internal.known_columns(t inorder_internal.feed_table) RETURNS name[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN (t).is_uuid THEN (t).order_columns ELSE (t).key_column || (t).order_columns END;
 
--- The trigger that refuses TRUNCATE of a table or partition, in the format of pg_get_triggerdef().
+-- Return the trigger that refuses TRUNCATE of a table or partition, in the format of pg_get_triggerdef().
 CREATE FUNCTION inorder_internal.truncate_definition(relation regclass, t inorder_internal.feed_table) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('CREATE TRIGGER zz_inorder_truncate BEFORE TRUNCATE ON %s FOR EACH STATEMENT '
               'EXECUTE FUNCTION %s(%L)'::text, relation, inorder_internal.guard_function()::regproc, (t).base);
 
--- The guard's triggers on a table or partition, in the format of pg_get_triggerdef(). Partitions inherit the row
+-- Return the guard's triggers on a table or partition, in the format of pg_get_triggerdef(). Partitions inherit the row
 -- triggers, but not the trigger for TRUNCATE.
 CREATE FUNCTION inorder_internal.guard_definitions(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (name name, definition text)
@@ -358,9 +360,9 @@ BEGIN
             ORDER BY g.tgparentid <> 0, g.tgname LIMIT 1);
 END $$;
 
--- True if a table or partition has the guard's triggers as feed_enable() creates them, and the column with the number
--- is unchanged. Writes of a transaction with an older snapshot fire the current triggers. quote_all_identifiers must be
--- off.
+-- Return true if a table or partition has the guard's triggers as feed_enable() creates them, and the column with the
+-- number is unchanged. Writes of a transaction with an older snapshot fire the current triggers. quote_all_identifiers
+-- must be off.
 CREATE FUNCTION inorder_internal.guard_state(relation regclass, t inorder_internal.feed_table)
 RETURNS TABLE (is_valid boolean)
 LANGUAGE sql STABLE
@@ -388,7 +390,8 @@ END $$;
 CREATE FUNCTION inorder_internal.hides_rows(caller oid, relation regclass) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT;
 
--- The columns that distinguish rows of one transaction, with every property that determines the order of the rows.
+-- Return the columns that distinguish rows of one transaction, with every property that determines the order of the
+-- rows.
 CREATE FUNCTION inorder_internal.order_definition(t inorder_internal.feed_table) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -412,9 +415,9 @@ BEGIN
         JOIN pg_attribute AS a ON a.attrelid = t.relation::oid AND a.attname = c.name AND NOT a.attisdropped);
 END $$;
 
--- The version of a catalog row. The lower 32 bits are the id of the transaction that wrote the row. The upper bits are
--- a hash of the place (ctid) of the row if is_placed is true, or if that transaction may still have been in progress
--- when the current transaction began. The result is below 2^53, so that a double represents it exactly.
+-- Return the version of a catalog row. The lower 32 bits are the id of the transaction that wrote the row. The upper
+-- bits are a hash of the place (ctid) of the row if is_placed is true, or if that transaction may still have been in
+-- progress when the current transaction began. The result is below 2^53, so that a double represents it exactly.
 CREATE FUNCTION inorder_internal.version(writer xid, place tid, catalog regclass, is_placed boolean)
 RETURNS bigint
 LANGUAGE sql STABLE
@@ -425,7 +428,7 @@ RETURN CASE WHEN is_placed OR age(writer) BETWEEN -16777216 AND 0
             THEN ((hashtext(concat(place, pg_relation_filenode(catalog))) & 1048575) + 1048576)::bigint << 32
             ELSE 0::bigint END | writer::text::bigint;
 
--- True if stored versions equal the given versions. All given versions include the hash of a place, which stored
+-- Return true if stored versions equal the given versions. All given versions include the hash of a place, which stored
 -- versions may lack.
 CREATE FUNCTION inorder_internal.are_versions(stored text[], placed bigint[]) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
@@ -453,15 +456,15 @@ CREATE FUNCTION inorder_internal.member(
 LANGUAGE sql IMMUTABLE
 RETURN ROW(relation, name, system, attached, guarded, ordered_by)::@extschema@.feed_member;
 
--- True if two lists differ in any byte. An operator of arrays would be slower, because the server would look up in the
--- catalog how to compare each type in the arrays.
+-- Return true if two lists differ in any byte. An operator of arrays would be slower, because the server would look up
+-- in the catalog how to compare each type in the arrays.
 CREATE FUNCTION inorder_internal.differ(remembered @extschema@.feed_member[], members @extschema@.feed_member[])
 RETURNS boolean
 LANGUAGE sql IMMUTABLE
 RETURN record_image_ne(ROW(remembered), ROW(members));
 
--- A table and its partitions, as a position stores them. If is_placed is true, the versions include the hashes of
--- places, for a comparison with stored members.
+-- Return a table and its partitions, as a position stores them. If is_placed is true, the versions include the hashes
+-- of places, for a comparison with stored members.
 CREATE FUNCTION inorder_internal.members(t inorder_internal.feed_table, is_placed boolean DEFAULT false)
 RETURNS @extschema@.feed_member[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -495,8 +498,8 @@ BEGIN
         JOIN pg_namespace AS n ON n.oid = c.relnamespace);
 END $$;
 
--- True if pg_upgrade wrote the catalog rows with these versions shortly before the mark, and the rows have not changed
--- since then.
+-- Return true if pg_upgrade wrote the catalog rows with these versions shortly before the mark, and the rows have not
+-- changed since then.
 CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
 -- The mark is the foreign key of upgrade_mark. The id of the transaction that wrote the mark minus the id of the
@@ -507,8 +510,8 @@ RETURN NOT EXISTS (
     JOIN pg_constraint AS c ON (c.xmin::text::bigint - v & 4294967295::bigint) > 16777216::bigint
     WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND c.contype = 'f'::"char");
 
--- The tables whose attachment or guard has changed since a position stored them. In a restored database, these are the
--- tables whose name the position does not contain. was_attached is true if only the guard has changed.
+-- Return the tables whose attachment or guard has changed since a position stored them. In a restored database, these
+-- are the tables whose name the position does not contain. was_attached is true if only the guard has changed.
 CREATE FUNCTION inorder_internal.new_members(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], origin text
 ) RETURNS TABLE (member regclass, was_attached boolean)
@@ -536,7 +539,7 @@ BEGIN ATOMIC
                   WHERE r.relation = (t).relation::oid AND r.system = inorder_internal.server_system()));
 END;
 
--- Error if the order of the rows of a transaction that was read in part has changed.
+-- Raise an error if the order of the rows of a transaction that was read in part has changed.
 CREATE FUNCTION inorder_internal.check_order(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], number bigint
 ) RETURNS void
@@ -556,14 +559,14 @@ BEGIN
     END IF;
 END $$;
 
--- The name that a column has now. Queries are parsed with this name, even if the snapshot sees an earlier name.
+-- Return the name that a column has now. Queries are parsed with this name, even if the snapshot sees an earlier name.
 CREATE FUNCTION inorder_internal.present_name(relation regclass, attnum smallint) RETURNS text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RETURN (SELECT i.object_names[3] FROM pg_identify_object_as_address('pg_class'::regclass, relation, attnum) AS i);
 END $$;
 
--- A column that readers depend on, but that no longer exists; null if there is none.
+-- Return a column that readers depend on, but that no longer exists; null if there is none.
 CREATE FUNCTION inorder_internal.lacks(t inorder_internal.feed_table) RETURNS name
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -580,9 +583,9 @@ BEGIN
     USING ERRCODE = 'serialization_failure', HINT = 'Try again in a new transaction.';
 END $$;
 
--- Error if a description is outdated: the newest snapshot sees another description of the table. In REPEATABLE READ and
--- SERIALIZABLE no newer snapshot is available. If a trigger of inorder was changed after the snapshot was taken, the
--- table may have been rebased or enabled again.
+-- Raise an error if a description is outdated: the newest snapshot sees another description of the table. In REPEATABLE
+-- READ and SERIALIZABLE no newer snapshot is available. If a trigger of inorder was changed after the snapshot was
+-- taken, the table may have been rebased or enabled again.
 CREATE FUNCTION inorder_internal.refuse_outdated(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -637,7 +640,8 @@ BEGIN
     END IF;
 END $$;
 
--- Error if a table can no longer be read by transaction number, if it has no guard, or if row security hides rows.
+-- Raise an error if a table can no longer be read by transaction number, if it has no guard, or if row security hides
+-- rows.
 CREATE FUNCTION inorder_internal.check_table(t inorder_internal.feed_table, caller oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -660,7 +664,7 @@ BEGIN
                         'new numbers are then above the present numbers.', relation);
 END $$;
 
--- Return the description of a table. Error if the table was restored, and feed_rebase() has not accepted it.
+-- Return the description of a table. Raise an error if the table was restored, and feed_rebase() has not accepted it.
 CREATE FUNCTION inorder_internal.accepted(t inorder_internal.feed_table) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -671,7 +675,8 @@ BEGIN
     RETURN t;
 END $$;
 
--- Error unless the columns that distinguish the rows of one transaction are still the columns of the primary key.
+-- Raise an error unless the columns that distinguish the rows of one transaction are still the columns of the primary
+-- key.
 CREATE FUNCTION inorder_internal.prove_order(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -705,8 +710,8 @@ BEGIN
           HINT = format('The owner must call feed_enable(%L).', t.relation);
 END $$;
 
--- Error unless the columns that readers depend on are unchanged. The guard does not check a generated number, because
--- no statement can supply it. The number depends only on the expression in each table that holds rows.
+-- Raise an error unless the columns that readers depend on are unchanged. The guard does not check a generated number,
+-- because no statement can supply it. The number depends only on the expression in each table that holds rows.
 CREATE FUNCTION inorder_internal.prove_columns(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -731,8 +736,8 @@ BEGIN
     END IF;
 END $$;
 
--- Return the description of a table that feed_enable() stored. Error if feed_enable() was not called, or if the table
--- was restored and feed_rebase() has not accepted it.
+-- Return the description of a table that feed_enable() stored. Raise an error if feed_enable() was not called, or if
+-- the table was restored and feed_rebase() has not accepted it.
 CREATE FUNCTION inorder_internal.table_of(relation regclass) RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
