@@ -108,7 +108,8 @@ BEGIN
          FROM inorder_internal.changed_key(relation) AS k)), 0);
 END $$;
 
--- A marker is a row of kind R (the owner has requested the marker) or T (the table was truncated).
+-- Return the condition that a row is a marker: a row of kind R (the owner has requested the marker) or T (the table was
+-- truncated).
 CREATE FUNCTION inorder_internal.is_marker() RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN 'OPERATOR(pg_catalog.=) ANY (''{R,T}''::pg_catalog."char"[])'::text;
@@ -117,7 +118,8 @@ CREATE FUNCTION inorder_internal.marker_statement(log regclass, columns name[], 
 LANGUAGE sql STABLE
 RETURN format('INSERT INTO %s (%I) VALUES (%L::pg_catalog."char")'::text, log, columns[cardinality(columns)], kind);
 
--- In the extension the trigger that marks a log never fires, because the guard refuses TRUNCATE.
+-- Return the definition of the trigger that marks a log. In the extension this trigger never fires, because the guard
+-- refuses TRUNCATE.
 CREATE FUNCTION inorder_internal.mark_trigger(log regclass) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('AFTER TRUNCATE ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s'::text, log,
