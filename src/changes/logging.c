@@ -76,9 +76,8 @@ typedef struct Log
 } Log;
 
 /*
- * The topmost parent of a table, or the table itself.  While DETACH CONCURRENTLY
- * waits for older snapshots, a table is still marked as a partition, but has no
- * parent.
+ * Return the topmost parent of a table, or the table itself.  While DETACH CONCURRENTLY waits for older snapshots, a
+ * table is still marked as a partition, but has no parent.
  */
 static Oid
 root_of(Relation table)
@@ -100,7 +99,7 @@ refuse_log(Relation table)
 					 quote_literal_cstr(relation_name(root_of(table))))));
 }
 
-/* True for a table that is not temporary.  The trigger may name any relation. */
+/* Return true for a table that is not temporary.  The trigger may name any relation. */
 static bool
 is_table(Relation log)
 {
@@ -121,8 +120,8 @@ oid_argument(const Trigger *trigger, int number)
 }
 
 /*
- * True if a trigger on the log names the table.  Other roles with the TRIGGER privilege on the log could also create
- * such a trigger, but only the owner can set a trigger to ENABLE ALWAYS, and replacing the trigger resets this
+ * Return true if a trigger on the log names the table.  Other roles with the TRIGGER privilege on the log could also
+ * create such a trigger, but only the owner can set a trigger to ENABLE ALWAYS, and replacing the trigger resets this
  * setting.
  */
 static bool
@@ -143,8 +142,9 @@ is_log_of(Relation log, Oid table, Oid function)
 
 /*
  * Open and lock the log.  The trigger names the log by OID, because another table may temporarily have the name of the
- * log.  Error if the log does not exist, or if its owner is not the owner of the table.  Null if the log belongs to
- * another table, because this table is a detached partition, or because another role created the trigger.
+ * log.  Raise an error if the log does not exist, or if its owner is not the owner of the table.  Return null if the
+ * log belongs to another table, because this table is a detached partition, or because another role created the
+ * trigger.
  */
 static Relation
 open_log(TriggerData *data)
@@ -168,8 +168,8 @@ key_column(const Log *log, TupleDesc row, int i)
 }
 
 /*
- * True if a log begins with the expected columns: the uuid key of the log itself, an array for each column of the
- * logged table's primary key, and op.  Later columns are null.
+ * Return true if a log begins with the expected columns: the uuid key of the log itself, an array for each column of
+ * the logged table's primary key, and op.  Later columns are null.
  */
 static bool
 has_columns_of_log(const Log *log, Relation table)
@@ -221,7 +221,7 @@ find_columns(Log *log, TriggerData *data)
 	log->base = guard_base(log->table);
 }
 
-/* True for the function of the guard, and for functions of the owner of the log or of a superuser */
+/* Return true for the function of the guard, and for functions of the owner of the log or of a superuser */
 static bool
 is_trusted(Oid function, Oid owner)
 {
@@ -231,10 +231,10 @@ is_trusted(Oid function, Oid owner)
 }
 
 /*
- * Error if inserting a row into the log would fire a function of another role.  The function would run with the
- * privileges of every role that changes the logged table.  A role that has the TRIGGER privilege on the log or on one
- * of its partitions, for example by default privileges, may have created such a trigger.  Triggers with conditions are
- * also refused, because the functions that a condition calls are not looked up here.
+ * Raise an error if inserting a row into the log would fire a function of another role.  The function would run with
+ * the privileges of every role that changes the logged table.  A role that has the TRIGGER privilege on the log or on
+ * one of its partitions, for example by default privileges, may have created such a trigger.  Triggers with conditions
+ * are also refused, because the functions that a condition calls are not looked up here.
  */
 static void
 refuse_strange_triggers(Relation table, Oid owner)
@@ -358,7 +358,7 @@ log_key(Log *log, TupleTableSlot *changed)
 		write_row(log);
 }
 
-/* True if the keys of two rows consist of the same bytes.  Equal keys with different bytes are both logged. */
+/* Return true if the keys of two rows consist of the same bytes.  Equal keys with different bytes are both logged. */
 static bool
 is_same_key(const Log *log, TupleTableSlot *former, TupleTableSlot *present)
 {

@@ -131,10 +131,10 @@ keep_proof(Oid log, uint64 since, const List *tree)
 }
 
 /*
- * Error unless all partitions of a log are tables of its owner.  The partition directory is created with the arguments
- * that the server uses.  All partitions are looked up in the directory before a cached result is used.  The statement
- * therefore inserts no rows into a partition that is attached later.  An older snapshot includes partitions that are
- * being detached; the number of partitions then differs from the cached number.
+ * Raise an error unless all partitions of a log are tables of its owner.  The partition directory is created with the
+ * arguments that the server uses.  All partitions are looked up in the directory before a cached result is used.  The
+ * statement therefore inserts no rows into a partition that is attached later.  An older snapshot includes partitions
+ * that are being detached; the number of partitions then differs from the cached number.
  */
 void
 check_partitions_of_log(EState *estate, Relation log)

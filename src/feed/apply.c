@@ -43,7 +43,7 @@ typedef struct UseSearch
 
 static BatchUse use_of(Level *level, bool limited);
 
-/* True if a LIMIT or OFFSET may leave out rows.  LIMIT NULL, LIMIT ALL and OFFSET 0 leave out no rows. */
+/* Return true if a LIMIT or OFFSET may leave out rows.  LIMIT NULL, LIMIT ALL and OFFSET 0 leave out no rows. */
 static bool
 is_limit(Node *amount, bool zero_is_none)
 {
@@ -57,9 +57,8 @@ is_limit(Node *amount, bool zero_is_none)
 }
 
 /*
- * True if a query reads all of its input even if an outer query has a LIMIT.  A
- * data-modifying statement runs to completion, and an aggregate without groups
- * reads all rows to return one row.
+ * Return true if a query reads all of its input even if an outer query has a LIMIT.  A data-modifying statement runs to
+ * completion, and an aggregate without groups reads all rows to return one row.
  */
 static bool
 takes_all(const Query *query)
@@ -147,8 +146,8 @@ use_of(Level *level, bool limited)
 }
 
 /*
- * Error unless a statement reads the whole batch.  Rules may have rewritten the
- * statement into several queries; one of these queries must read the batch.
+ * Raise an error unless a statement reads the whole batch.  Rules may have rewritten the statement into several
+ * queries; one of these queries must read the batch.
  */
 static void
 check_batch_is_read(List *queries)
@@ -172,7 +171,7 @@ check_batch_is_read(List *queries)
 				 errhint("Name the batch without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, call feed_seek(name, 'now').")));
 }
 
-/* The WITH query that was added to the user's statement */
+/* Return the WITH query that was added to the user's statement */
 static Query *
 batch_of(Query *query)
 {

@@ -149,8 +149,8 @@ search_statement(CallSearch *search)
 }
 
 /*
- * True if rows are fetched through a cursor.  Invisible portals (of EXECUTE) and
- * pinned portals (of loops in procedural languages) take all rows.
+ * Return true if rows are fetched through a cursor.  Invisible portals (of EXECUTE) and pinned portals (of loops in
+ * procedural languages) take all rows.
  */
 static bool
 is_cursor(const EState *state)
@@ -171,7 +171,7 @@ refuse(const char *reader, const char *where)
 			 errhint("Limit the rows with max_rows, as in %s(name, row_type, 10). To look at rows without moving the position, call feed_peek.", reader)));
 }
 
-/* Error unless the calling query is certain to fetch all rows */
+/* Raise an error unless the calling query is certain to fetch all rows */
 void
 check_caller(FunctionCallInfo fcinfo)
 {

@@ -33,7 +33,7 @@ PG_FUNCTION_INFO_V1(feed_apply);
 PG_FUNCTION_INFO_V1(feed_batch_rows);
 PG_FUNCTION_INFO_V1(reader_batch_rows);
 
-/* True if a row type has the columns that the running query expects */
+/* Return true if a row type has the columns that the running query expects */
 static bool
 has_columns(Oid row_type, TupleDesc expected)
 {
@@ -145,8 +145,8 @@ take_by_index(Datum name, Datum owner, const BatchRequest *request, bool moves, 
 }
 
 /*
- * Find an unfinished batch that belongs to no share.  False if the quick checks do not show that the rows of the batch
- * are readable.
+ * Find an unfinished batch that belongs to no share.  Return false if the quick checks do not show that the rows of the
+ * batch are readable.
  */
 static bool
 look_up_quickly(FunctionCallInfo fcinfo, RowSource *source)

@@ -136,7 +136,7 @@ common_length(const Trigger *trigger)
 }
 
 /*
- * The function of the set's row trigger, or InvalidOid.  If another role with the TRIGGER privilege on the table
+ * Return the function of the set's row trigger, or InvalidOid.  If another role with the TRIGGER privilege on the table
  * replaces the row trigger, the new trigger is not ENABLE REPLICA, which only the owner can set.
  */
 static Oid
@@ -193,9 +193,8 @@ has_type(TupleDesc row, int place, Oid type)
 }
 
 /*
- * Find the columns that the trigger names.  False unless the table of deltas
- * has exactly these columns and the fixed columns, has no generated column, and
- * is not a partition.
+ * Find the columns that the trigger names.  Return false unless the table of deltas has exactly these columns and the
+ * fixed columns, has no generated column, and is not a partition.
  */
 static bool
 find_columns(Counter *counter)
@@ -230,7 +229,7 @@ forget_tree(Datum unused, Oid relation)
 	invalidations++;
 }
 
-/* The topmost parent of a table, or the table itself */
+/* Return the topmost parent of a table, or the table itself */
 static Oid
 root_of(Relation table)
 {
@@ -240,7 +239,7 @@ root_of(Relation table)
 }
 
 /*
- * A hash of the current partitions, including those that are being detached, computed as in delta_tree() in
+ * Return a hash of the current partitions, including those that are being detached, computed as in delta_tree() in
  * sql/feed/groups.sql.  Partitions into which this statement has written are locked.  Other partitions are not locked,
  * and may be dropped meanwhile.
  */
@@ -265,7 +264,7 @@ hash_of_tree(Oid root)
 }
 
 /*
- * The string that identifies the partitions in the deltas of a partitioned table; null for other tables.  When a
+ * Return the string that identifies the partitions in the deltas of a partitioned table; null for other tables.  When a
  * partition is attached, this process receives an invalidation before it writes rows into the partition.
  */
 static char *
@@ -419,8 +418,8 @@ count_rows(Counter *counter)
 }
 
 /*
- * True if rows may have moved to another partition in this transaction.  When
- * MERGE moves a row, the trigger does not see the row.
+ * Return true if rows may have moved to another partition in this transaction.  When MERGE moves a row, the trigger
+ * does not see the row.
  */
 static bool
 may_have_moved(TriggerData *data)

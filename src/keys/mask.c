@@ -91,8 +91,8 @@ check_key_length(int length)
 }
 
 /*
- * The AES cipher with this key.  The key schedule is computed only if the key
- * differs from the key of the previous call.
+ * Return the AES cipher with this key.  The key schedule is computed only if the key differs from the key of the
+ * previous call.
  */
 static EVP_CIPHER_CTX *
 cipher_of_key(FmgrInfo *function, bytea *key, bool encrypt)

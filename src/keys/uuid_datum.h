@@ -24,7 +24,7 @@ uuid_datum(UuidWords words)
 #define UUID_VERSION_DETAIL \
 	"The version is the 13th hexadecimal digit, and the 17th must be 8, 9, a or b (RFC 9562, section 4)."
 
-/* The words of an argument; error unless the argument is a uuid of this version */
+/* Return the words of an argument.  Raise an error unless the argument is a uuid of this version. */
 static inline UuidWords
 uuid_arg_of_version(Datum arg, unsigned version)
 {

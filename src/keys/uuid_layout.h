@@ -107,7 +107,7 @@ block_number(int64 position, int32 size, int32 count)
 }
 
 /*
- * The number of bytes that are needed for the numbers 0 .. count - 1:
+ * Return the number of bytes that are needed for the numbers 0 .. count - 1:
  *
  *	  count		1	2..256	..65536  ..2^24  ..2^31-1
  *	  bytes		0	   1	   2	    3	    4
@@ -172,7 +172,7 @@ v7_tick_us(uint64 tick)
 					tick % V7_TICKS_PER_MS * 1000 / V7_TICKS_PER_MS);
 }
 
-/* The tick of a clock time, with a resolution of a quarter of a microsecond. */
+/* Return the tick of a clock time, with a resolution of a quarter of a microsecond. */
 static inline uint64
 v7_clock_tick(int64 seconds, int32 nanoseconds)
 {

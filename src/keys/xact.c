@@ -41,7 +41,9 @@ check_xact_number(const char *name, int64 number)
 						(unsigned long long) XACT_NUMBER_MAX, (long long) number)));
 }
 
-/* The number of a transaction id in a table with this base; error if the number has more than 48 bits */
+/*
+ * Return the number of a transaction id in a table with this base.  Raise an error if the number has more than 48 bits.
+ */
 uint64
 xact_plus_base(uint64 xact, int64 base)
 {
@@ -57,9 +59,9 @@ xact_plus_base(uint64 xact, int64 base)
 }
 
 /*
- * Error during VACUUM and logical decoding.  Snapshots do not list the transactions
- * of VACUUM and of logical decoding, and readers would treat these transactions as
- * ended.  VACUUM executes functions of users when it summarizes a BRIN index.
+ * Raise an error during VACUUM and logical decoding.  Snapshots do not list the transactions of VACUUM and of logical
+ * decoding, and readers would treat these transactions as ended.  VACUUM executes functions of users when it summarizes
+ * a BRIN index.
  */
 static void
 refuse_vacuum(const char *function_name)

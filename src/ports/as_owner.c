@@ -28,7 +28,7 @@
 
 PG_FUNCTION_INFO_V1(as_owner);
 
-/* The twin of a public function */
+/* Return the twin of a public function */
 static Oid
 twin_of(Oid public_function, Oid schema)
 {

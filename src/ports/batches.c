@@ -132,7 +132,7 @@ is_positive_or_null(FunctionCallInfo fcinfo, int argument)
 	return PG_ARGISNULL(argument) || PG_GETARG_INT32(argument) > 0;
 }
 
-/* True if the arguments of feed_take_batch() are valid */
+/* Return true if the arguments of feed_take_batch() are valid */
 static bool
 are_valid(FunctionCallInfo fcinfo)
 {
@@ -253,7 +253,7 @@ lock_row(Relation table, ItemPointer place, TupleTableSlot *slot)
 	return result == TM_Ok;
 }
 
-/* True if a batch has this token; if "token" is null, true if the batch is dead */
+/* Return true if a batch has this token; if "token" is null, true if the batch is dead */
 static bool
 is_deletable(TupleTableSlot *slot, const int64 *token)
 {
@@ -266,8 +266,8 @@ is_deletable(TupleTableSlot *slot, const int64 *token)
 }
 
 /*
- * True if the caller may move the feed, and the table of the feed exists.  The privilege may have been revoked, and the
- * table dropped, while this call waited for the lock on the batch.
+ * Return true if the caller may move the feed, and the table of the feed exists.  The privilege may have been revoked,
+ * and the table dropped, while this call waited for the lock on the batch.
  */
 static bool
 is_movable_now(Datum id, Oid relation, Oid caller)
@@ -281,8 +281,8 @@ is_movable_now(Datum id, Oid relation, Oid caller)
 }
 
 /*
- * Delete a batch that has this token; if "token" is null, delete a dead batch.  False if there is no such batch, or if
- * the caller may not finish the batch.
+ * Delete a batch that has this token; if "token" is null, delete a dead batch.  Return false if there is no such batch,
+ * or if the caller may not finish the batch.
  */
 static bool
 delete_unfinished(Datum feed, Oid relation, Oid caller, Datum number, const int64 *token)

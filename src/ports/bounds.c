@@ -42,7 +42,7 @@ number_of_key(UuidWords key, bool is_uuid)
 	return is_uuid ? (int64) xact_key_number(key) : (int64) (key.high ^ SIGN_BIT);
 }
 
-/* The smallest key that a transaction can have */
+/* Return the smallest key that a transaction can have */
 static UuidWords
 first_key(int64 number, bool is_uuid)
 {
@@ -58,7 +58,9 @@ key_range(Range numbers, bool is_uuid)
 	};
 }
 
-/* The ranges of keys for a set of numbers, in the order of the numbers; the array has space for one more range */
+/*
+ * Return the ranges of keys for a set of numbers, in the order of the numbers; the array has space for one more range
+ */
 KeyRange *
 key_ranges(Numbers set, bool is_uuid)
 {
@@ -70,8 +72,8 @@ key_ranges(Numbers set, bool is_uuid)
 }
 
 /*
- * The successor of the key that a batch stores; false if the stored key has
- * several columns, or is the greatest key
+ * Find the successor of the key that a batch stores.  Return false if the stored key has several columns, or is the
+ * greatest key.
  */
 static bool
 key_after(Datum stored_key, UuidWords *successor)
@@ -90,8 +92,8 @@ key_after(Datum stored_key, UuidWords *successor)
 }
 
 /*
- * Append a range, or skip an empty range.  False if the range begins before the end of the previous range, unless the
- * previous range is the remaining part of a transaction.
+ * Append a range, or skip an empty range.  Return false if the range begins before the end of the previous range,
+ * unless the previous range is the remaining part of a transaction.
  */
 static bool
 append_range(Bounds *bounds, UuidWords low, UuidWords high)

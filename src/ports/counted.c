@@ -51,7 +51,7 @@ count_of(Oid relation)
 	return &counts[relation % KEPT_COUNTS];
 }
 
-/* The current file of a table; InvalidOid if the table was dropped */
+/* Return the current file of a table; InvalidOid if the table was dropped */
 static Oid
 file_of(Oid table)
 {

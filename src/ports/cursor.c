@@ -99,7 +99,7 @@ is_visible_to_all(Cursor *cursor)
 	return true;
 }
 
-/* True if the row of an entry is visible */
+/* Return true if the row of an entry is visible */
 bool
 is_visible(Cursor *cursor)
 {

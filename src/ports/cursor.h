@@ -47,7 +47,7 @@ typedef struct Cursor
 	int			keys_passed;	/* number of keys up to the key of the current row */
 } Cursor;
 
-/* The direction in which a scan returns ascending numbers.  The index may be on (number DESC). */
+/* Return the direction in which a scan returns ascending numbers.  The index may be on (number DESC). */
 static inline ScanDirection
 ascending(IndexScanDesc scan)
 {

@@ -31,9 +31,9 @@
 PG_FUNCTION_INFO_V1(lock_tree_in_mode);
 
 /*
- * A table and all partitions below it.  The partitions, but not the table, are locked in the given mode, which may be
- * NoLock.  The list is empty if the table was dropped, for example while the caller waited for the lock.  For such a
- * table, find_all_inheritors() would raise an internal error.
+ * Return a table and all partitions below it.  The partitions, but not the table, are locked in the given mode, which
+ * may be NoLock.  The list is empty if the table was dropped, for example while the caller waited for the lock.  For
+ * such a table, find_all_inheritors() would raise an internal error.
  */
 List *
 tree_of(Oid relation, LOCKMODE mode)
@@ -61,7 +61,7 @@ lock_tree_in_mode(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* True if a relation is the table that was checked, or a partition of it */
+/* Return true if a relation is the table that was checked, or a partition of it */
 bool
 in_tree(const TableProof *proof, Oid relation)
 {
@@ -69,7 +69,7 @@ in_tree(const TableProof *proof, Oid relation)
 		bsearch(&relation, proof->tree, proof->tree_count, sizeof(Oid), oid_cmp) != NULL;
 }
 
-/* The error code, detail and hint of errors about a snapshot that is too old */
+/* Set the error code, detail and hint of an error about a snapshot that is too old */
 static int
 of_old_snapshot(void)
 {
@@ -79,9 +79,7 @@ of_old_snapshot(void)
 	return 0;
 }
 
-/*
- * The file of a table in a snapshot; InvalidOid if the snapshot does not see the table
- */
+/* Return the file of a table in a snapshot; InvalidOid if the snapshot does not see the table */
 static Oid
 file_in_snapshot(Relation classes, Oid relation, Snapshot snapshot)
 {
@@ -99,7 +97,7 @@ file_in_snapshot(Relation classes, Oid relation, Snapshot snapshot)
 	return file;
 }
 
-/* The file of a table in a snapshot, disregarding changes by this transaction */
+/* Return the file of a table in a snapshot, disregarding changes by this transaction */
 static Oid
 file_before(Relation classes, Oid relation, Snapshot snapshot)
 {
@@ -110,8 +108,8 @@ file_before(Relation classes, Oid relation, Snapshot snapshot)
 }
 
 /*
- * True if another transaction has rewritten the table since the snapshot was taken.  file_before() disregards changes
- * by this transaction.
+ * Return true if another transaction has rewritten the table since the snapshot was taken.  file_before() disregards
+ * changes by this transaction.
  */
 static bool
 was_rewritten_by_others(Relation classes, Oid relation, Snapshot snapshot)
@@ -124,8 +122,8 @@ was_rewritten_by_others(Relation classes, Oid relation, Snapshot snapshot)
 }
 
 /*
- * True if a snapshot sees the current file of a table.  If the snapshot sees
- * the current row of pg_class, no further check is needed.
+ * Return true if a snapshot sees the current file of a table.  If the snapshot sees the current row of pg_class, no
+ * further check is needed.
  */
 static bool
 sees_file(Relation classes, HeapTuple tuple, Oid relation, Snapshot snapshot)
@@ -159,7 +157,7 @@ check_file(Relation classes, Oid relation, Snapshot snapshot)
 						relation_name(relation))));
 }
 
-/* Count the partitions that a table has in a snapshot; error if one of these partitions is not read */
+/* Count the partitions that a table has in a snapshot.  Raise an error if one of these partitions is not read. */
 static int
 count_children(Relation inherits, const TableProof *proof, Oid parent, Snapshot snapshot)
 {
@@ -189,8 +187,8 @@ count_children(Relation inherits, const TableProof *proof, Oid parent, Snapshot 
 }
 
 /*
- * Error unless a snapshot sees exactly the partitions that are read.  The snapshot sees fewer partitions if some
- * partitions were attached after the snapshot was taken.  The snapshot may also see more partitions, because new
+ * Raise an error unless a snapshot sees exactly the partitions that are read.  The snapshot sees fewer partitions if
+ * some partitions were attached after the snapshot was taken.  The snapshot may also see more partitions, because new
  * snapshots see a commit before the server sends the invalidations of the commit, and attaching a partition does not
  * wait for readers.  Comparing the numbers of partitions is enough, because each partition has one parent.
  */
@@ -216,10 +214,7 @@ check_partitions(const TableProof *proof, Snapshot snapshot)
 						relation_name(proof->relation))));
 }
 
-/*
- * Error unless all rows that a snapshot sees in a table are in the files and
- * partitions that are read
- */
+/* Raise an error unless all rows that a snapshot sees in a table are in the files and partitions that are read */
 void
 check_files(const TableProof *proof, Snapshot snapshot)
 {

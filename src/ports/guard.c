@@ -55,7 +55,7 @@ column_value(Relation table, AttrNumber column)
 	return value_of(NameGetDatum(&TupleDescAttr(RelationGetDescr(table), column - 1)->attname), NAMEOID);
 }
 
-/* The error code and hint of errors about a trigger that was created by hand */
+/* Set the error code and hint of an error about a trigger that was created by hand */
 static int
 of_wrong_trigger(void)
 {
@@ -65,10 +65,9 @@ of_wrong_trigger(void)
 }
 
 /*
- * Error if another trigger fires after the guard, and may therefore change
- * values that the guard has checked.  Triggers fire in the order of their
- * names; "guard" is the name of the guard's trigger.  Readers make the same
- * check, but do not detect a trigger that was dropped before the read.
+ * Raise an error if another trigger fires after the guard, and may therefore change values that the guard has checked.
+ * Triggers fire in the order of their names; "guard" is the name of the guard's trigger.  Readers make the same check,
+ * but do not detect a trigger that was dropped before the read.
  */
 static void
 refuse_later_trigger(Relation table, const char *guard, Oid function, int16 event)
@@ -85,7 +84,7 @@ refuse_later_trigger(Relation table, const char *guard, Oid function, int16 even
 	}
 }
 
-/* Error if a trigger of a locked table fires after the guard.  Readers make this check. */
+/* Raise an error if a trigger of a locked table fires after the guard.  Readers make this check. */
 void
 refuse_later_triggers(Oid table)
 {
@@ -125,8 +124,8 @@ is_guard_function(Oid function)
 }
 
 /*
- * The base of the transaction numbers of a table, which is the argument of its
- * guard; 0 if the table has no guard.  No feed reads a table without the guard.
+ * Return the base of the transaction numbers of a table, which is the argument of its guard; 0 if the table has no
+ * guard.  No feed reads a table without the guard.
  */
 int64
 guard_base(Relation table)
@@ -144,7 +143,7 @@ guard_base(Relation table)
 	return 0;
 }
 
-/* The first trigger of the guard, which names the columns */
+/* Return the first trigger of the guard, which names the columns */
 static Trigger *
 columns_of(TriggerData *data)
 {

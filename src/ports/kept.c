@@ -53,7 +53,7 @@ enum
 /* The highest number of a batch: see next_number() */
 #define BATCH_MAX ((INT64CONST(1) << 53) - 1)
 
-/* A table of the state */
+/* Find a table of the state by its name */
 Oid
 state_table(const char *name)
 {
@@ -61,9 +61,9 @@ state_table(const char *name)
 }
 
 /*
- * Error unless the current role may write the state.  Functions that are called from SQL make this check, because the
- * role of the caller is one of their arguments, and a role with EXECUTE on all functions of the schema could pass any
- * role.
+ * Raise an error unless the current role may write the state.  Functions that are called from SQL make this check,
+ * because the role of the caller is one of their arguments, and a role with EXECUTE on all functions of the schema
+ * could pass any role.
  */
 void
 check_state_writer(void)
@@ -81,7 +81,10 @@ equals(AttrNumber column, Oid collation, RegProcedure function, Datum value)
 	return key;
 }
 
-/* The first row of a table with these index keys, in the active snapshot; the last row if the index is read backward */
+/*
+ * Return the first row of a table with these index keys, in the active snapshot; the last row if the index is read
+ * backward
+ */
 static Row
 row_by_key(const char *table_name, int columns, const char *index_name, int count, ScanKeyData *keys,
 		   ScanDirection direction)
@@ -105,8 +108,8 @@ row_by_key(const char *table_name, int columns, const char *index_name, int coun
 }
 
 /*
- * Find a feed that the caller may move, among the feeds that were created on this server.  False if there is no such
- * feed; SQL functions then also search the feeds of other servers, or raise the error.
+ * Find a feed that the caller may move, among the feeds that were created on this server.  Return false if there is no
+ * such feed; SQL functions then also search the feeds of other servers, or raise the error.
  */
 bool
 find_movable(Datum name, Datum owner, Oid caller, Row *feed)
@@ -141,7 +144,7 @@ feed_by_id(Datum feed)
 	return row_by_key("feed", FEED_COLUMNS, "feed_pkey", 1, &key, ForwardScanDirection);
 }
 
-/* The newest version of the state of a feed */
+/* Return the newest version of the state of a feed */
 static Row
 state_of(Datum feed)
 {
@@ -179,7 +182,7 @@ is_any(HeapTuple batch, TupleDesc columns, Datum worker)
 	return true;
 }
 
-/* True for a batch of this worker, and for a batch that any worker may take */
+/* Return true for a batch of this worker, and for a batch that any worker may take */
 static bool
 is_for_worker(HeapTuple batch, TupleDesc columns, Datum worker)
 {
@@ -224,8 +227,8 @@ lowest_of(const Row *state)
 }
 
 /*
- * True if a poll that finds no rows should be recorded.  The first such poll
- * after a poll with rows is recorded; later polls are recorded every 30 seconds.
+ * Return true if a poll that finds no rows should be recorded.  The first such poll after a poll with rows is recorded;
+ * later polls are recorded every 30 seconds.
  */
 static bool
 is_poll_due(const Feed *feed)
@@ -242,7 +245,7 @@ is_poll_due(const Feed *feed)
 		!feed->order.nulls[ORDER_FROZEN] || polled < now - 30 * USECS_PER_SEC || polled > now + USECS_PER_SEC;
 }
 
-/* True if this worker would get an unfinished batch; has_free() in SQL makes the same check */
+/* Return true if this worker would get an unfinished batch; has_free() in SQL makes the same check */
 bool
 has_free_batch(const Feed *feed, Datum worker)
 {
@@ -256,9 +259,8 @@ has_free_batch(const Feed *feed, Datum worker)
 }
 
 /*
- * Set the members of a feed that are derived from its row and its state.  False if
- * must_read is true, and the transaction numbers in the table may come from another
- * server.
+ * Set the members of a feed that are derived from its row and its state.  Return false if must_read is true, and the
+ * transaction numbers in the table may come from another server.
  */
 static bool
 read_details(Feed *feed, bool must_read)
@@ -289,9 +291,8 @@ read_details(Feed *feed, bool must_read)
 }
 
 /*
- * Read the current state of a feed.  False unless the feed exists, its state
- * was written on this server, and the caller may move the feed.  If must_read
- * is true, the table of the feed is locked first, and the result is false
+ * Read the current state of a feed.  Return false unless the feed exists, its state was written on this server, and the
+ * caller may move the feed.  If must_read is true, the table of the feed is locked first, and the result is false
  * unless the caller may also read the table.
  */
 static bool
@@ -314,8 +315,8 @@ read_feed(Datum id, Oid relation, Oid caller, bool must_read, Feed *feed)
 
 /*
  * Find a feed that the caller may move and read, and read its current state.  If "moves" is true, first wait until no
- * other reader moves the feed.  False if there is no such feed; SQL functions then raise the error, or find the feed
- * (see find_movable()).
+ * other reader moves the feed.  Return false if there is no such feed; SQL functions then raise the error, or find the
+ * feed (see find_movable()).
  */
 bool
 open_feed(Datum name, Datum owner, Oid caller, bool moves, Feed *feed)
@@ -375,7 +376,10 @@ refuse_concurrent(void)
 			 errmsg("could not serialize access due to concurrent update")));
 }
 
-/* The newest state of a locked feed, in the active snapshot; error if the state has changed since this call read it */
+/*
+ * Return the newest state of a locked feed, in the active snapshot.  Raise an error if the state has changed since this
+ * call read it.
+ */
 static Row
 state_to_move(const Feed *feed)
 {
@@ -387,7 +391,7 @@ state_to_move(const Feed *feed)
 }
 
 /*
- * The position of a feed after a batch that find_next_batch() has found.  This batch does not begin inside a
+ * Return the position of a feed after a batch that find_next_batch() has found.  This batch does not begin inside a
  * transaction, and is not ordered by a column.  For other batches see advance() in SQL.
  */
 static Row

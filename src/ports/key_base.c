@@ -61,8 +61,8 @@ is_constant(Node *argument, int64 *number)
 }
 
 /*
- * The function that an expression calls; InvalidOid for other expressions.  Sets
- * *base to the constant argument of the call, or to 0 without an argument.
+ * Return the function that an expression calls; InvalidOid for other expressions.  Sets *base to the constant argument
+ * of the call, or to 0 without an argument.
  */
 Oid
 base_of_call(char *expression, int64 *base)
@@ -91,7 +91,10 @@ key_base(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(base);
 }
 
-/* True if a predicate has the form x <> 0 or x > 0, where x is a column of type bigint: see leaves_out_old() in SQL */
+/*
+ * Return true if a predicate has the form x <> 0 or x > 0, where x is a column of type bigint: see leaves_out_old() in
+ * SQL
+ */
 bool
 leaves_out_old(char *predicate, AttrNumber column)
 {

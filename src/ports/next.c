@@ -43,8 +43,8 @@ static int64 pages_in_vain;		/* pages read by a costly probe, before the full se
 #define FORMAT 1
 
 /*
- * True if a position consists of whole transactions that have begun on this
- * server, and is not inside a set ordered by a column
+ * Return true if a position consists of whole transactions that have begun on this server, and is not inside a set
+ * ordered by a column
  */
 static bool
 is_between_transactions(const Row *position, const Table *table, Numbers *read)
@@ -60,7 +60,7 @@ is_between_transactions(const Row *position, const Table *table, Numbers *read)
 		read->ranges[read->count - 1].high <= (int64) xact_plus_base(next_id, table->reading.base);
 }
 
-/* True if "members" are the partitions of the table when it was checked */
+/* Return true if "members" are the partitions of the table when it was checked */
 static bool
 are_members(const Table *table, Datum members)
 {
@@ -68,7 +68,8 @@ are_members(const Table *table, Datum members)
 }
 
 /*
- * True if the partitions, and the column that orders the rows, if any, are the same in the position and in the proof
+ * Return true if the partitions, and the column that orders the rows, if any, are the same in the position and in the
+ * proof
  */
 static bool
 is_remembered(const Table *table, const Row *position)
@@ -81,8 +82,8 @@ is_remembered(const Table *table, const Row *position)
 }
 
 /*
- * True if a few probes are enough for a set, and the table is unchanged since the position was made.  If the result is
- * true, this function has locked and checked the table.
+ * Return true if a few probes are enough for a set, and the table is unchanged since the position was made.  If the
+ * result is true, this function has locked and checked the table.
  */
 static bool
 is_worth_probing(Table *table, const Row *position, Numbers set)
@@ -101,7 +102,7 @@ probe_files(const Table *table, Numbers set)
 	return probe_table(table, value_of(numbers_datum(set), INT8MULTIRANGEOID));
 }
 
-/* The number of buffers of tables and indexes that this process has accessed so far */
+/* Return the number of buffers of tables and indexes that this process has accessed so far */
 static int64
 pages_used(void)
 {
@@ -130,8 +131,8 @@ position_row(HeapTupleHeader position)
 }
 
 /*
- * True if all transactions of a position have ended in the active snapshot, and the table is unchanged.  Sets "outside"
- * to the numbers outside the position, or to the empty set if the snapshot sees no rows with such numbers.
+ * Return true if all transactions of a position have ended in the active snapshot, and the table is unchanged.  Sets
+ * "outside" to the numbers outside the position, or to the empty set if the snapshot sees no rows with such numbers.
  */
 bool
 holds_again(Table *table, HeapTupleHeader position, Numbers *outside)
@@ -154,9 +155,9 @@ holds_again(Table *table, HeapTupleHeader position, Numbers *outside)
 }
 
 /*
- * True if quick checks show that the rows of a batch can be read: the table is unchanged since the batch was made, the
- * batch is not ordered by a column, and the transactions of the batch have ended in the newest snapshot.  If the result
- * is true, this function has locked and checked the table.
+ * Return true if quick checks show that the rows of a batch can be read: the table is unchanged since the batch was
+ * made, the batch is not ordered by a column, and the transactions of the batch have ended in the newest snapshot.  If
+ * the result is true, this function has locked and checked the table.
  */
 bool
 is_readable(Table *table, HeapTupleHeader batch)
@@ -177,7 +178,7 @@ is_readable(Table *table, HeapTupleHeader batch)
 	return result;
 }
 
-/* The numbers of a set that are not above the given number */
+/* Return the numbers of a set that are not above the given number */
 static Numbers
 up_to(Numbers set, int64 number)
 {
@@ -227,8 +228,8 @@ last_key(const Table *table, HeapTupleHeader batch, const BatchEnd *end)
 
 /*
  * Find the first batch of a set of transactions, and the end of this batch, in the active snapshot.  The batch is null
- * if the set has no rows, unless the request accepts a batch without rows.  False if the batch cannot be found using
- * the indexes.
+ * if the set has no rows, unless the request accepts a batch without rows.  Return false if the batch cannot be found
+ * using the indexes.
  */
 static bool
 find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTupleHeader *batch, BatchEnd *end)
@@ -255,8 +256,8 @@ find_batch(const Table *table, Numbers set, const BatchRequest *request, HeapTup
 }
 
 /*
- * Find the batch that follows a position, and the end of this batch; the batch is null if nothing follows.  False if
- * the batch cannot be found using the indexes.
+ * Find the batch that follows a position, and the end of this batch; the batch is null if nothing follows.  Return
+ * false if the batch cannot be found using the indexes.
  */
 bool
 find_next_batch(Table *table, const Row *position, const BatchRequest *request, HeapTupleHeader *batch, BatchEnd *end)

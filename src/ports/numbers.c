@@ -45,7 +45,7 @@ get_range(const MultirangeType *set, uint32 number, RangeBound *low, RangeBound 
 	multirange_get_bounds(set_type()->rngtype, set, number, low, high);
 }
 
-/* True if a set is empty, or has a lowest and a highest number */
+/* Return true if a set is empty, or has a lowest and a highest number */
 bool
 is_bounded(const MultirangeType *set)
 {
@@ -60,7 +60,7 @@ is_bounded(const MultirangeType *set)
 	return !lowest.infinite && !highest.infinite;
 }
 
-/* The ranges of a bounded set */
+/* Return the ranges of a bounded set */
 Numbers
 numbers_of(const MultirangeType *set)
 {
@@ -99,7 +99,7 @@ numbers_datum(Numbers set)
 	return MultirangeTypePGetDatum(result);
 }
 
-/* A bound of a set, by the number of the bound: range i has the bounds 2 * i and 2 * i + 1 */
+/* Return a bound of a set, by the number of the bound: range i has the bounds 2 * i and 2 * i + 1 */
 static int64
 bound_of(Numbers set, int number)
 {
@@ -154,21 +154,21 @@ combine(Numbers first, Numbers second, Holds holds)
 	return result;
 }
 
-/* The numbers of the first set that are not in the second set */
+/* Return the numbers of the first set that are not in the second set */
 Numbers
 difference(Numbers set, Numbers other)
 {
 	return combine(set, other, in_first_only);
 }
 
-/* The numbers that are in either of two sets */
+/* Return the numbers that are in either of two sets */
 Numbers
 united(Numbers set, Numbers other)
 {
 	return combine(set, other, in_either);
 }
 
-/* True if all numbers of a set are in the range of transaction numbers */
+/* Return true if all numbers of a set are in the range of transaction numbers */
 bool
 are_numbers(Numbers set)
 {

@@ -41,9 +41,8 @@ timeline_here(void)
 }
 
 /*
- * Error if the timeline has changed since the start of a call.  If a standby is
- * promoted during the call, the checks were made for the old timeline, and the
- * rows may belong to the new timeline.
+ * Raise an error if the timeline has changed since the start of a call.  If a standby is promoted during the call, the
+ * checks were made for the old timeline, and the rows may belong to the new timeline.
  */
 void
 expect_timeline(TimeLineID timeline)

@@ -82,9 +82,8 @@ first_of(HeapTuple key, AttrNumber attribute)
 }
 
 /*
- * The first column of the partition key of a table; NULL unless the key and a
- * query compare values of this column in the same way.  The key is read from
- * the catalog, because the relation cache would evaluate the owner's
+ * Return the first column of the partition key of a table; NULL unless the key and a query compare values of this
+ * column in the same way.  The key is read from the catalog, because the relation cache would evaluate the owner's
  * expressions in the key.
  */
 static const char *
@@ -179,8 +178,8 @@ compare_values(StringInfo to, const char *column, List *values)
 }
 
 /*
- * A condition that the rows of a partition satisfy because of the partition's
- * bound; NULL if no condition is known
+ * Return a condition that the rows of a partition satisfy because of the partition's bound; NULL if no condition is
+ * known
  */
 static char *
 bound_condition(Oid partition, Oid parent)
@@ -208,8 +207,8 @@ bound_condition(Oid partition, Oid parent)
 }
 
 /*
- * A condition that the rows of a leaf satisfy because of the bounds of the leaf and
- * of the partitions above it; NULL if no condition is known
+ * Return a condition that the rows of a leaf satisfy because of the bounds of the leaf and of the partitions above it;
+ * NULL if no condition is known
  */
 static char *
 leaf_condition(Oid leaf, Oid root)
@@ -232,8 +231,8 @@ leaf_condition(Oid leaf, Oid root)
 }
 
 /*
- * A condition that all rows of the chosen leaves satisfy; NULL if there are too
- * many leaves, or if no condition is known for a leaf
+ * Return a condition that all rows of the chosen leaves satisfy; NULL if there are too many leaves, or if no condition
+ * is known for a leaf
  */
 static char *
 condition_of(const TableProof *proof, const bool *has_rows)

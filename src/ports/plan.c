@@ -47,7 +47,7 @@ typedef struct PlanSlot
 static PlanSlot plan_slots[PLAN_SLOTS];
 static uint64 uses = 0;
 
-/* True if a cached plan can read the rows of a batch.  Sets "bounds" to the ranges of keys of the batch. */
+/* Return true if a cached plan can read the rows of a batch.  Sets "bounds" to the ranges of keys of the batch. */
 bool
 is_planned(const Table *table, HeapTupleHeader batch, Bounds *bounds)
 {
@@ -107,8 +107,8 @@ order_of(const Reading *reading)
 }
 
 /*
- * The query for rows in ranges of keys.  Its two parameters are the bounds of one range, or arrays of the lower and
- * upper bounds of several ranges.  from_ranges() and between_keys() in sql/feed/query.sql explain OFFSET 0 and the
+ * Return the query for rows in ranges of keys.  Its two parameters are the bounds of one range, or arrays of the lower
+ * and upper bounds of several ranges.  from_ranges() and between_keys() in sql/feed/query.sql explain OFFSET 0 and the
  * condition of a partial index.  Unlike other queries, this query does not name the row type of the table, because the
  * names in the query are checked each time before it is planned.
  */

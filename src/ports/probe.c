@@ -37,9 +37,8 @@ PG_FUNCTION_INFO_V1(count_by_index);
 #define PROBES_MAX 4096
 
 /*
- * The number of rows with number 0 in a leaf, up to a limit.  These rows are older
- * than the column that feed_prepare() added.  A partial index lacks these rows, but
- * they are at the beginning of the table.
+ * Return the number of rows with number 0 in a leaf, up to a limit.  These rows are older than the column that
+ * feed_prepare() added.  A partial index lacks these rows, but they are at the beginning of the table.
  */
 static int64
 count_old(const Table *table, int leaf, int64 most)
@@ -67,7 +66,7 @@ stretch_of(const Table *table, Numbers set)
 	return (Stretch) {key_ranges(set, table->proof->reading.is_uuid), set.count};
 }
 
-/* The number of rows of a leaf in some ranges, up to a limit */
+/* Return the number of rows of a leaf in some ranges, up to a limit */
 static int64
 count_rows(const Table *table, int leaf, const Stretch *stretch, int64 most)
 {
@@ -89,7 +88,7 @@ value_numbers(Value numbers)
 	return numbers_of(DatumGetMultirangeTypeP(numbers.value));
 }
 
-/* True if a set includes number 0, and the index is partial and lacks the rows with this number */
+/* Return true if a set includes number 0, and the index is partial and lacks the rows with this number */
 static bool
 has_old(const Table *table, Numbers set)
 {
@@ -109,9 +108,8 @@ can_count(const Table *table, const MultirangeType *numbers)
 }
 
 /*
- * True if one leaf has rows of these transactions that the active snapshot
- * sees.  Callers pass leaves in about the order of proof->leaves.  The search
- * for a leaf therefore starts after the previous match.  A leaf that is not
+ * Return true if one leaf has rows of these transactions that the active snapshot sees.  Callers pass leaves in about
+ * the order of proof->leaves.  The search for a leaf therefore starts after the previous match.  A leaf that is not
  * found is assumed to have rows.
  */
 static bool
@@ -196,7 +194,7 @@ parts_with_rows(PG_FUNCTION_ARGS)
 }
 
 /*
- * The number of rows of these transactions in the indexes, up to a limit.  If "counts_old" is true, the function
+ * Return the number of rows of these transactions in the indexes, up to a limit.  If "counts_old" is true, the function
  * instead counts the rows with number 0, which partial indexes lack.
  */
 static int64
@@ -268,9 +266,8 @@ probe_numbers(PG_FUNCTION_ARGS)
 }
 
 /*
- * The number of rows of these transactions, up to a limit.  The rows in the
- * indexes are counted first.  If these rows are fewer than the limit, the rows
- * at the beginning of the table, which partial indexes lack, are also counted.
+ * Return the number of rows of these transactions, up to a limit.  The rows in the indexes are counted first.  If these
+ * rows are fewer than the limit, the rows at the beginning of the table, which partial indexes lack, are also counted.
  */
 static int64
 probe_count(const Table *table, Numbers set, int64 most)
@@ -281,9 +278,8 @@ probe_count(const Table *table, Numbers set, int64 most)
 }
 
 /*
- * The number of rows of these transactions that the active snapshot sees in a
- * table without partitions, up to a limit.  If the index does not contain all
- * of these rows, the result is the limit.
+ * Return the number of rows of these transactions that the active snapshot sees in a table without partitions, up to a
+ * limit.  If the index does not contain all of these rows, the result is the limit.
  */
 int64
 count_seen(const Table *table, Numbers set, int64 most)

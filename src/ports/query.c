@@ -124,9 +124,8 @@ begin_settings(const Table *table, const Setting *settings)
 }
 
 /*
- * True if a query over a table may read this relation.  A partition that is
- * being detached no longer has ancestors, but older snapshots still read it;
- * the proof of the table includes this partition.
+ * Return true if a query over a table may read this relation.  A partition that is being detached no longer has
+ * ancestors, but older snapshots still read it; the proof of the table includes this partition.
  */
 static bool
 belongs_to(Oid relation, const Table *table)
@@ -144,8 +143,8 @@ belongs_to(Oid relation, const Table *table)
 }
 
 /*
- * True for the function feed_is_table() of the extension.  Other roles, even
- * superusers, may have created other functions of this name.
+ * Return true for the function feed_is_table() of the extension.  Other roles, even superusers, may have created other
+ * functions of this name.
  */
 static bool
 is_own_function(Oid function)
@@ -163,7 +162,10 @@ is_own_function(Oid function)
 	return result;
 }
 
-/* True if a query must not call this function.  concat() is stable, but depends only on settings that are set here. */
+/*
+ * Return true if a query must not call this function.  concat() is stable, but depends only on settings that are set
+ * here.
+ */
 static bool
 is_foreign_function(Oid function, void *context)
 {
@@ -172,14 +174,16 @@ is_foreign_function(Oid function, void *context)
 	return func_volatile(function) != PROVOLATILE_IMMUTABLE && function != F_CONCAT;
 }
 
-/* True if a query must not read this range table entry.  The subquery that replaces a view has the view's OID. */
+/*
+ * Return true if a query must not read this range table entry.  The subquery that replaces a view has the view's OID.
+ */
 static bool
 is_foreign_entry(RangeTblEntry *entry, const Table *table)
 {
 	return (OidIsValid(entry->relid) && !belongs_to(entry->relid, table)) || entry->securityQuals != NIL;
 }
 
-/* True if the query contains anything that is not allowed */
+/* Return true if the query contains anything that is not allowed */
 static bool
 has_foreign(Node *node, void *context)
 {

@@ -166,8 +166,9 @@ verdict_of(Oid table)
 }
 
 /*
- * The table for which feed_enable() created a guard; partitions inherit the guard.  If a partition inherits the guard,
- * the state of the partition is ignored.  A restore never inserts such state, but another role may have inserted it.
+ * Return the table for which feed_enable() created a guard; partitions inherit the guard.  If a partition inherits the
+ * guard, the state of the partition is ignored.  A restore never inserts such state, but another role may have inserted
+ * it.
  */
 static Oid
 guarded_table(Oid guard)
@@ -195,7 +196,10 @@ guarded_table(Oid guard)
 	return table;
 }
 
-/* Error if the state of a table was restored; otherwise keep the result, unless an invalidation arrived meanwhile */
+/*
+ * Raise an error if the state of a table was restored; otherwise keep the result, unless an invalidation arrived
+ * meanwhile
+ */
 static void
 check_state(Oid oid, const Trigger *guard, uint64 transaction)
 {
@@ -227,8 +231,8 @@ is_checked(const CheckedTable *checked, Oid guard, uint64 transaction)
 }
 
 /*
- * True if logical replication may insert and change rows.  On this server no feed
- * reads the table before feed_enable() or feed_rebase() has checked all numbers.
+ * Return true if logical replication may insert and change rows.  On this server no feed reads the table before
+ * feed_enable() or feed_rebase() has checked all numbers.
  */
 bool
 is_receiving(Relation table, const Trigger *guard)
@@ -247,8 +251,8 @@ is_receiving(Relation table, const Trigger *guard)
 }
 
 /*
- * Error if a row is inserted into a table that was restored from a dump, and the
- * owner of the table has not called feed_rebase() yet
+ * Raise an error if a row is inserted into a table that was restored from a dump, and the owner of the table has not
+ * called feed_rebase() yet
  */
 void
 refuse_restored(Oid table, const Trigger *guard, uint64 transaction)

@@ -51,10 +51,7 @@ owns(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(role_owns(PG_GETARG_OID(0), PG_GETARG_OID(1)));
 }
 
-/*
- * True if a role may read a table by its name: SELECT on the whole table, and
- * USAGE on its schema
- */
+/* Return true if a role may read a table by its name: SELECT on the whole table, and USAGE on its schema */
 bool
 role_may_read(Oid role, Oid relation)
 {
@@ -88,7 +85,7 @@ lock_readable_table(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(lock_readable(PG_GETARG_OID(1), PG_GETARG_OID(0)));
 }
 
-/* True for a permanent heap table without partitions or children.  Such a table needs no further checks. */
+/* Return true for a permanent heap table without partitions or children.  Such a table needs no further checks. */
 bool
 is_plain_table(Oid relation)
 {
@@ -112,7 +109,7 @@ is_plain(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(is_plain_table(PG_GETARG_OID(0)));
 }
 
-/* True if row security hides rows of a table from a role */
+/* Return true if row security hides rows of a table from a role */
 bool
 hidden_from(Oid role, Oid relation)
 {
@@ -127,7 +124,10 @@ hides_rows(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(hidden_from(PG_GETARG_OID(0), PG_GETARG_OID(1)));
 }
 
-/* True if a stored OID still identifies the same role: this server stored the OID, or the role has the stored name */
+/*
+ * Return true if a stored OID still identifies the same role: this server stored the OID, or the role has the stored
+ * name
+ */
 static bool
 is_right(Oid role, const char *name, const char *system)
 {
@@ -166,8 +166,8 @@ is_mover(Oid caller, Datum movers, const char *system)
 }
 
 /*
- * True for the owner of a feed, for the owner of its table, and for each role to
- * which feed_grant() has granted the feed
+ * Return true for the owner of a feed, for the owner of its table, and for each role to which feed_grant() has granted
+ * the feed
  */
 bool
 role_may_move(Oid caller, const Row *feed)

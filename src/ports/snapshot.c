@@ -44,8 +44,8 @@ PG_FUNCTION_INFO_V1(next_transaction);
 PG_FUNCTION_INFO_V1(make_durable_here);
 
 /*
- * A transaction id of a snapshot, in 64 bits.  The upper half can be computed,
- * because VACUUM ensures that the id is less than 2^32 below the next id.
+ * Convert a transaction id of a snapshot to 64 bits.  The upper half can be computed, because VACUUM ensures that the
+ * id is less than 2^32 below the next id.
  */
 static uint64
 widen(TransactionId xid, uint64 next_id)
@@ -75,8 +75,8 @@ current_snapshot(void)
 }
 
 /*
- * The transactions that have ended in the active snapshot, as numbers of a table with this base.  If "everywhere" is
- * true, the set leaves out ids of savepoints that a standby may regard as in progress.
+ * Return the transactions that have ended in the active snapshot, as numbers of a table with this base.  If
+ * "everywhere" is true, the set leaves out ids of savepoints that a standby may regard as in progress.
  *
  * Our own transaction has not ended, although the snapshot does not list it.
  * On a standby the list of top-level ids is empty, and subxip holds every id
@@ -145,9 +145,8 @@ next_transaction(PG_FUNCTION_ARGS)
 }
 
 /*
- * The end of the last WAL record.  If the next record begins after a page
- * header, the insert position is after that header.  XLogFlush() cannot flush up
- * to that position, because the header does not exist yet.
+ * Return the end of the last WAL record.  If the next record begins after a page header, the insert position is after
+ * that header.  XLogFlush() cannot flush up to that position, because the header does not exist yet.
  */
 static XLogRecPtr
 end_of_wal(void)
@@ -179,8 +178,8 @@ flush_wal(void)
 }
 
 /*
- * True if this transaction uses one snapshot for all statements, and has already
- * flushed the WAL of all rows in this snapshot
+ * Return true if this transaction uses one snapshot for all statements, and has already flushed the WAL of all rows in
+ * this snapshot
  */
 static bool
 is_snapshot_durable(void)

@@ -66,14 +66,14 @@ argument_value(FunctionCallInfo fcinfo, int number, Oid type)
 	return PG_ARGISNULL(number) ? null_of(type) : value_of(PG_GETARG_DATUM(number), type);
 }
 
-/* The current role, whose privileges are checked */
+/* Return the current role, whose privileges are checked */
 Value
 caller_value(void)
 {
 	return value_of(ObjectIdGetDatum(GetUserId()), OIDOID);
 }
 
-/* The role that owns a feed: an argument or, if the argument is null, the current role */
+/* Return the role that owns a feed: an argument or, if the argument is null, the current role */
 Value
 owner_argument(FunctionCallInfo fcinfo, int number)
 {
@@ -86,7 +86,7 @@ text_of(Value value)
 	return TextDatumGetCString(value.value);
 }
 
-/* An attribute of a composite value; 0 if the attribute is null */
+/* Return an attribute of a composite value; 0 if the attribute is null */
 Datum
 attribute_of(HeapTupleHeader row, const char *name)
 {
@@ -96,7 +96,7 @@ attribute_of(HeapTupleHeader row, const char *name)
 	return is_null ? (Datum) 0 : value;
 }
 
-/* The type of an attribute of a composite type in the internal schema */
+/* Return the type of an attribute of a composite type in the internal schema */
 Oid
 attribute_type(const char *type, const char *attribute)
 {
@@ -109,7 +109,10 @@ attribute_type(const char *type, const char *attribute)
 	return result;
 }
 
-/* Error unless there are at least "count" columns.  A later version of the SQL may have appended further columns. */
+/*
+ * Raise an error unless there are at least "count" columns.  A later version of the SQL may have appended further
+ * columns.
+ */
 void
 expect_columns(TupleDesc columns, int count, const char *what)
 {
@@ -117,7 +120,7 @@ expect_columns(TupleDesc columns, int count, const char *what)
 		elog(ERROR, "%s has %d columns, not %d", what, columns->natts, count);
 }
 
-/* A row whose columns are all null */
+/* Return a row whose columns are all null */
 Row
 empty_row(void)
 {
@@ -127,7 +130,7 @@ empty_row(void)
 	return row;
 }
 
-/* The attributes of a composite value; all of them are null if the value is null */
+/* Return the attributes of a composite value; all of them are null if the value is null */
 Row
 row_of(Datum value, bool is_null, int count)
 {
@@ -155,7 +158,7 @@ set_column(Row *row, int column, Datum value)
 	row->nulls[column] = false;
 }
 
-/* A row as a value of a composite type; attributes beyond the count are null */
+/* Convert a row to a value of a composite type; attributes beyond the count are null */
 Datum
 row_datum(Row *row, int count, Oid type)
 {
@@ -168,14 +171,14 @@ row_datum(Row *row, int count, Oid type)
 	return HeapTupleGetDatum(tuple);
 }
 
-/* A row as a value of the type that the called function returns */
+/* Convert a row to a value of the type that the called function returns */
 Datum
 result_row(FunctionCallInfo fcinfo, Row *row, int count)
 {
 	return row_datum(row, count, get_func_rettype(fcinfo->flinfo->fn_oid));
 }
 
-/* The owner of a schema; InvalidOid if there is no such schema */
+/* Return the owner of a schema; InvalidOid if there is no such schema */
 static Oid
 owner_of_schema(Oid schema)
 {
@@ -188,7 +191,7 @@ owner_of_table(Oid table)
 	return GetSysCacheOid1(RELOID, Anum_pg_class_relowner, ObjectIdGetDatum(table));
 }
 
-/* The name of a table for an error message */
+/* Return the name of a table for an error message */
 char *
 relation_name(Oid relation)
 {
@@ -199,7 +202,7 @@ relation_name(Oid relation)
 	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)), name);
 }
 
-/* The table of the state that now has this name */
+/* Return the table of the state that now has this name */
 static Oid
 find_table(const char *name, Oid *schema)
 {
@@ -359,8 +362,8 @@ internal_function(Oid schema, const char *name, int count, const Oid *types)
 }
 
 /*
- * True if an internal function has raised an error; false if the function was
- * executing code of the caller, and that code has raised the error
+ * Return true if an internal function has raised an error; false if the function was executing code of the caller, and
+ * that code has raised the error
  */
 static bool
 is_internal(const ErrorData *error)
@@ -439,9 +442,9 @@ owner_error(const char *name, int count, const Value *arguments)
 }
 
 /*
- * The lock of a feed: an object lock whose class is a table of the extension.  Unlike an advisory lock, this lock
- * cannot be taken by SQL commands, and only a role whose privileges were checked can hold it.  Unlike a row lock, this
- * lock writes nothing.
+ * Return the lock of a feed: an object lock whose class is a table of the extension.  Unlike an advisory lock, this
+ * lock cannot be taken by SQL commands, and only a role whose privileges were checked can hold it.  Unlike a row lock,
+ * this lock writes nothing.
  */
 static LOCKTAG
 feed_tag(Oid feed)

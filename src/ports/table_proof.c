@@ -66,10 +66,7 @@ depends_on(const TableProof *proof, Oid relation)
 	return false;
 }
 
-/*
- * True if no relation that a proof depends on was invalidated after the first
- * "since" invalidations
- */
+/* Return true if no relation that a proof depends on was invalidated after the first "since" invalidations */
 bool
 is_untouched(const TableProof *proof, uint64 since)
 {
@@ -117,7 +114,7 @@ make_cache(void)
 	CacheRegisterSyscacheCallback(SEQRELID, notice_any, (Datum) 0);
 }
 
-/* The number of invalidations since the first call of this function or of find_proof() */
+/* Return the number of invalidations since the first call of this function or of find_proof() */
 uint64
 invalidations_noticed(void)
 {
@@ -163,7 +160,7 @@ find_proof(Oid relation)
 	return proof;
 }
 
-/* The role that reads */
+/* Return the role that reads */
 static Oid
 reader_of(const Table *table)
 {
@@ -176,7 +173,7 @@ reader_value(const Table *table)
 	return value_of(ObjectIdGetDatum(reader_of(table)), OIDOID);
 }
 
-/* The table that a value of type feed_table describes */
+/* Return the table that a value of type feed_table describes */
 Table
 table_of(Datum description)
 {
@@ -201,7 +198,7 @@ table_of(Datum description)
 	};
 }
 
-/* The described table, with its proof.  "reader" is the role that reads; InvalidOid for the current role. */
+/* Return the described table, with its proof.  "reader" is the role that reads; InvalidOid for the current role. */
 Table
 table_with_proof(Datum description, Oid reader)
 {
@@ -213,8 +210,8 @@ table_with_proof(Datum description, Oid reader)
 }
 
 /*
- * The table described by the first argument of an internal function.  "reader" is the number of the argument with the
- * role; negative if there is no such argument.
+ * Return the table described by the first argument of an internal function.  "reader" is the number of the argument
+ * with the role; negative if there is no such argument.
  */
 Table
 described_table(FunctionCallInfo fcinfo, int reader)
@@ -233,7 +230,7 @@ is_same_reading(const Reading *a, const Reading *b)
 		datumIsEqual(PointerGetDatum(a->order_columns), PointerGetDatum(b->order_columns), false, -1);
 }
 
-/* True if a position would contain exactly the partitions that were locked and checked */
+/* Return true if a position would contain exactly the partitions that were locked and checked */
 static bool
 has_all_members(const TableProof *proof)
 {
@@ -269,7 +266,7 @@ push_snapshot(Snapshot (*take_snapshot) (void))
 	PushActiveSnapshot(IsInParallelMode() ? GetActiveSnapshot() : take_snapshot());
 }
 
-/* The result of an internal function in a new snapshot */
+/* Call an internal function in a new snapshot, and return its result */
 static Value
 call_under(Snapshot (*take_snapshot) (void), const char *name, int count, const Value *arguments)
 {
@@ -281,7 +278,7 @@ call_under(Snapshot (*take_snapshot) (void), const char *name, int count, const 
 	return result;
 }
 
-/* Error unless a table can be read, according to the catalog in this transaction's snapshot */
+/* Raise an error unless a table can be read, according to the catalog in this transaction's snapshot */
 static void
 check_table(const Table *table)
 {
@@ -365,9 +362,9 @@ copy_of(const void *from, Size size)
 }
 
 /*
- * True if a proof matches the current catalog.  The members in the proof were
- * read in this transaction's snapshot, which may be older than the catalog.  In
- * parallel mode the catalog cannot be compared, and the result is false.
+ * Return true if a proof matches the current catalog.  The members in the proof were read in this transaction's
+ * snapshot, which may be older than the catalog.  In parallel mode the catalog cannot be compared, and the result is
+ * false.
  */
 static bool
 matches_catalog(const TableProof *proof, const Table *table)
@@ -414,8 +411,8 @@ lock_tree(const TableProof *proof)
 }
 
 /*
- * True if a proof holds in the snapshot of this transaction.  A snapshot that another session exported may be older
- * than the proof.  A snapshot is newer if every transaction that existed when the proof was made has ended in the
+ * Return true if a proof holds in the snapshot of this transaction.  A snapshot that another session exported may be
+ * older than the proof.  A snapshot is newer if every transaction that existed when the proof was made has ended in the
  * snapshot; otherwise the partitions that the snapshot sees are compared with those of the proof.
  */
 static bool
@@ -449,8 +446,8 @@ valid_proof(const Table *table)
 }
 
 /*
- * Error if the privilege to read a table was revoked while this call waited
- * for its locks, or before the active snapshot was taken
+ * Raise an error if the privilege to read a table was revoked while this call waited for its locks, or before the
+ * active snapshot was taken
  */
 static void
 check_reader(const Table *table)
@@ -461,7 +458,7 @@ check_reader(const Table *table)
 		owner_error("check_reader", 2, (Value[]) {reader_value(table), value_of(ObjectIdGetDatum(table->oid), REGCLASSOID)});
 }
 
-/* Lock a table with all partitions.  Error unless a read by the caller will return the right rows. */
+/* Lock a table with all partitions.  Raise an error unless a read by the caller will return the right rows. */
 void
 prove_table(Table *table)
 {
@@ -519,7 +516,7 @@ unchanged_members(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(table.members.value);
 }
 
-/* The column that was checked for dividing or for ordering the rows of a table */
+/* Return the column that was checked for dividing or for ordering the rows of a table */
 static AttrNumber *
 proved_column(TableProof *proof, bool divides)
 {
@@ -595,8 +592,8 @@ seen_members(PG_FUNCTION_ARGS)
 }
 
 /*
- * Error unless the proof still holds after the read.  If the proof was invalidated, for example by VACUUM or ANALYZE,
- * the table is checked again, and the partitions are compared.
+ * Raise an error unless the proof still holds after the read.  If the proof was invalidated, for example by VACUUM or
+ * ANALYZE, the table is checked again, and the partitions are compared.
  */
 void
 check_proof(const Table *table)

@@ -51,8 +51,8 @@ table_ref_out(PG_FUNCTION_ARGS)
 }
 
 /*
- * The table that has taken the former name of this table, for example in an online schema change; InvalidOid if there
- * is no such table.  The former name is the name that was stored when this table was enabled.  Views are ignored,
+ * Return the table that has taken the former name of this table, for example in an online schema change; InvalidOid if
+ * there is no such table.  The former name is the name that was stored when this table was enabled.  Views are ignored,
  * because a view with this name may show the table itself.
  */
 static Oid

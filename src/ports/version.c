@@ -34,8 +34,8 @@
 PG_FUNCTION_INFO_V1(check_library);
 
 /*
- * The version of the SQL in this database, or of the SQL that a running script
- * creates; "none" if the extension is not in the catalog
+ * Return the version of the SQL in this database, or of the SQL that a running script creates; "none" if the extension
+ * is not in the catalog
  */
 static const char *
 version_of_sql(void)
@@ -60,10 +60,7 @@ version_of_sql(void)
 	return version;
 }
 
-/*
- * True if a version is below the version of this library.  Versions are three
- * numbers; a missing number is 0.
- */
+/* Return true if a version is below the version of this library.  Versions are three numbers; a missing number is 0. */
 static bool
 is_older_than_library(const char *version)
 {
@@ -99,7 +96,7 @@ say_old_sql(const char *version)
 			 errhint("Run ALTER EXTENSION inorder UPDATE in this database.")));
 }
 
-/* Error unless the SQL in this schema supports this library */
+/* Raise an error unless the SQL in this schema supports this library */
 void
 check_interface(Oid schema)
 {

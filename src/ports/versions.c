@@ -77,7 +77,10 @@ note_expression(Versions *versions, Oid relation, AttrNumber column)
 	table_close(catalog, AccessShareLock);
 }
 
-/* True if a column is generated; false if its table was dropped, although an older snapshot may still see the table */
+/*
+ * Return true if a column is generated; false if its table was dropped, although an older snapshot may still see the
+ * table
+ */
 static bool
 is_generated(Oid relation, AttrNumber column)
 {
@@ -154,7 +157,7 @@ guard_versions(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(versions);
 }
 
-/* The name and the type of a column, as a string; 0 if the column has a collation, or does not exist */
+/* Return the name and the type of a column, as a string; 0 if the column has a collation, or does not exist */
 static Datum
 column_definition(Oid relation, const char *name)
 {
@@ -172,10 +175,9 @@ column_definition(Oid relation, const char *name)
 }
 
 /*
- * Set the columns that distinguish the rows of one transaction, in the format
- * of order_definition() in sql/ports/table.sql.  False if only
- * order_definition() can do this, because a column has a collation, or because
- * an older snapshot may see other columns.
+ * Set the columns that distinguish the rows of one transaction, in the format of order_definition() in
+ * sql/ports/table.sql.  Return false if only order_definition() can do this, because a column has a collation, or
+ * because an older snapshot may see other columns.
  */
 static bool
 define_order(const Table *table, Row *member)
@@ -201,8 +203,8 @@ define_order(const Table *table, Row *member)
 }
 
 /*
- * The members of a table that has no partitions, in the active snapshot.  members() in sql/ports/table.sql returns the
- * same value. 0 if only members() can return this value.
+ * Return the members of a table that has no partitions, in the active snapshot.  members() in sql/ports/table.sql
+ * returns the same value. Return 0 if only members() can do this.
  */
 Datum
 plain_members(const Table *table)

@@ -91,14 +91,14 @@ pause_ms(double duration)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* The pause between two readings of the counter grows with the time that the call has waited so far. */
+/* Return the pause between two readings of the counter, which grows with the time that the call has waited so far. */
 static double
 counter_pause(double waited)
 {
 	return Min(Max(waited / 4, SHORTEST_MS), LONGEST_COUNTER_MS);
 }
 
-/* The pause between two checks depends on the CPU time of the last check, and on the time waited so far. */
+/* Return the pause between two checks.  It depends on the CPU time of the last check, and on the time waited so far. */
 static double
 check_pause(double used, double waited)
 {

@@ -36,7 +36,7 @@ PG_FUNCTION_INFO_V1(uuid_v7_checked);
  * timestamptz represents -infinity, and the highest represents infinity.
  */
 
-/* The next microsecond; the same microsecond if there is no later one */
+/* Return the next microsecond; the same microsecond if there is no later one */
 static inline TimestampTz
 next_us(TimestampTz us)
 {
@@ -44,8 +44,8 @@ next_us(TimestampTz us)
 }
 
 /*
- * The smallest value of a microsecond; V1_ABOVE_ALL if all values are earlier
- * than the microsecond, and the lowest value if all values are later
+ * Return the smallest value of a microsecond; V1_ABOVE_ALL if all values are earlier than the microsecond, and the
+ * lowest value if all values are later
  */
 static UuidWords
 v1_bound(TimestampTz us)
@@ -60,8 +60,8 @@ v1_bound(TimestampTz us)
 }
 
 /*
- * The smallest key of a microsecond; the greatest uuid if all keys are earlier
- * than the microsecond, and the lowest uuid if all keys are later
+ * Return the smallest key of a microsecond; the greatest uuid if all keys are earlier than the microsecond, and the
+ * lowest uuid if all keys are later
  */
 static UuidWords
 v7_bound(TimestampTz us)
@@ -133,9 +133,8 @@ uuid_v7_time_bound(PG_FUNCTION_ARGS)
 }
 
 /*
- * The first microsecond in a range (upper false), or the first microsecond
- * after the range (upper true).  For an empty range, the result is the latest
- * time (upper false) or the earliest time (upper true).
+ * Return the first microsecond in a range (upper false), or the first microsecond after the range (upper true).  For an
+ * empty range, the result is the latest time (upper false) or the earliest time (upper true).
  */
 static TimestampTz
 range_end(FunctionCallInfo fcinfo, RangeType *range, bool upper)
@@ -205,7 +204,7 @@ v1_words(Datum id)
 	return uuid_load(DatumGetUUIDP(id));
 }
 
-/* The words of a version-7 key; error for keys of other versions, because they contain no time */
+/* Return the words of a version-7 key.  Raise an error for keys of other versions, because they contain no time. */
 static UuidWords
 v7_words(Datum id)
 {

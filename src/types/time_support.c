@@ -102,8 +102,8 @@ calls_timeless(Node *node, void *context)
 }
 
 /*
- * The expression to which a column of a join, a grouping or a subquery refers;
- * NULL if the expression is not available.
+ * Return the expression to which a column of a join, a grouping or a subquery refers; NULL if the expression is not
+ * available.
  */
 static Node *
 expression_of_column(RangeTblEntry *rte, AttrNumber column, List **rtable)
@@ -121,8 +121,8 @@ expression_of_column(RangeTblEntry *rte, AttrNumber column, List **rtable)
 }
 
 /*
- * The column that an expression consists of; NULL if the expression is not a
- * column.  Binary-compatible casts are skipped.
+ * Return the column that an expression consists of; NULL if the expression is not a column.  Binary-compatible casts
+ * are skipped.
  */
 static Var *
 plain_column(Node *node)
@@ -133,9 +133,9 @@ plain_column(Node *node)
 }
 
 /*
- * The range table of the query that is "levels" query levels up, or NIL.  Before the planner builds its relations, it
- * simplifies all expressions of the query; after that it simplifies only CHECK constraints of tables.  The result is
- * then NIL, because columns in CHECK constraints do not refer to the range table of the query.
+ * Return the range table of the query that is "levels" query levels up, or NIL.  Before the planner builds its
+ * relations, it simplifies all expressions of the query; after that it simplifies only CHECK constraints of tables.
+ * The result is then NIL, because columns in CHECK constraints do not refer to the range table of the query.
  */
 static List *
 range_table(PlannerInfo *root, Index levels)
@@ -148,8 +148,8 @@ range_table(PlannerInfo *root, Index levels)
 }
 
 /*
- * The table of an expression that is a column, directly or through subqueries and
- * views; InvalidOid for other expressions.  *column is set to the column's number.
+ * Return the table of an expression that is a column, directly or through subqueries and views; InvalidOid for other
+ * expressions.  *column is set to the column's number.
  */
 static Oid
 column_of(PlannerInfo *root, Node *node, AttrNumber *column)
@@ -172,8 +172,8 @@ column_of(PlannerInfo *root, Node *node, AttrNumber *column)
 }
 
 /*
- * Error if the key is a column whose default generates keys without a time.
- * Keys that were inserted without the default are not considered.
+ * Raise an error if the key is a column whose default generates keys without a time.  Keys that were inserted without
+ * the default are not considered.
  */
 static void
 refuse_timeless(PlannerInfo *root, Oid namespace, Node *id)
@@ -232,9 +232,8 @@ typedef struct Comparison
 } Comparison;
 
 /*
- * A function of the extension, or InvalidOid if the current user lacks the
- * privilege to execute it.  USAGE on the schema is not checked, because the
- * reader of a view need not have that privilege.
+ * Return a function of the extension, or InvalidOid if the current user lacks the privilege to execute it.  USAGE on
+ * the schema is not checked, because the reader of a view need not have that privilege.
  */
 static Oid
 own_function(Oid namespace, const char *name, Oid first_type, Oid second_type)
@@ -308,7 +307,7 @@ compare_below(Comparison *comparison, bool second, bool negated)
 	return clause_of(comparison, negated ? get_negator(operator) : operator, bound);
 }
 
-/* True if an expression may be evaluated twice */
+/* Return true if an expression may be evaluated twice */
 static bool
 is_repeatable(Node *node)
 {
@@ -324,8 +323,7 @@ typedef enum TimeOperator
 static const char *const operators[] = {"lt", "le", "eq", "ge", "gt", "ne"};
 
 /*
- * The comparisons with bounds; NULL if an operand that is volatile, or has a
- * subquery, would be evaluated twice.
+ * Return the comparisons with bounds; NULL if an operand that is volatile, or has a subquery, would be evaluated twice.
  */
 static Node *
 compare_with_bounds(Comparison *comparison, TimeOperator operator)
@@ -363,8 +361,8 @@ with_check(Comparison *comparison, Node *compared)
 }
 
 /*
- * The rewritten comparison.  NULL if the key is a constant, or must not be
- * evaluated twice: the operator is then kept, and its function checks the key.
+ * Return the rewritten comparison.  Return NULL if the key is a constant, or must not be evaluated twice: the operator
+ * is then kept, and its function checks the key.
  */
 static Node *
 rewrite(Comparison *comparison, TimeOperator operator)
@@ -382,9 +380,8 @@ rewrite(Comparison *comparison, TimeOperator operator)
 }
 
 /*
- * Find the operator by the name of its function, such as uuid_v1_lt_time or
- * time_lt_uuid_v1.  If the key is on the right, the operator is commuted.  False
- * for other functions.
+ * Find the operator by the name of its function, such as uuid_v1_lt_time or time_lt_uuid_v1.  If the key is on the
+ * right, the operator is commuted.  Return false for other functions.
  */
 static bool
 find_operator(Oid function, bool id_first, TimeOperator *operator)
@@ -400,7 +397,7 @@ find_operator(Oid function, bool id_first, TimeOperator *operator)
 	return false;
 }
 
-/* The replacement for a call, or NULL to leave the call as it is */
+/* Return the replacement for a call, or NULL to leave the call as it is */
 static Node *
 simplify(SupportRequestSimplify *request)
 {

@@ -138,8 +138,7 @@ load_characters_around(const char *first, const char *second)
 }
 
 /*
- * The value of eight hexadecimal digits.  Bits of *bad are set if a character is
- * not a digit.
+ * Return the value of eight hexadecimal digits.  Bits of *bad are set if a character is not a digit.
  *
  *	  character		 c ^ '0'				 (c | 0x20) ^ 0x60
  *	  '0'..'9'		 0x00..0x09				 0x50..0x59
@@ -166,7 +165,7 @@ digits_value(uint64 characters, uint64 *bad)
 	return (uint32) (value >> 16 | value);
 }
 
-/* The eight hexadecimal digits of a number, in lower case */
+/* Return the eight hexadecimal digits of a number, in lower case */
 static inline uint64
 value_digits(uint32 number)
 {
@@ -179,10 +178,7 @@ value_digits(uint32 number)
 	return value + EACH_BYTE('0') + ((value + EACH_BYTE(0x80 - 10)) >> 7 & EACH_BYTE(1)) * 39;
 }
 
-/*
- * Convert 32 digits, given as pointers to their groups, to words.  False if a
- * character is not a digit.
- */
+/* Convert 32 digits, given as pointers to their groups, to words.  Return false if a character is not a digit. */
 static inline bool
 words_from_digits(const char *low, const char *mid, const char *high, const char *clockseq, const char *node,
 				  UuidWords *words)
