@@ -177,7 +177,7 @@ class Reader:
 
 @contextmanager
 def in_one_snapshot(session: Session) -> Iterator[None]:
-    """Make functions that would take their own snapshots use the snapshot of the transaction."""
+    """Let all functions use the snapshot of the transaction, instead of taking their own."""
     session.connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     try:
         yield

@@ -101,7 +101,7 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_locks AS l JOIN pg_catalog.pg_database 
                      UNION ALL SELECT {table}::pg_catalog.oid))
                  AND l.mode OPERATOR(pg_catalog.=) 'RowExclusiveLock')
 
--- shards_waiting: Return the places in the given list of the shards that have rows after their positions. reader_wait()
+-- shards_waiting: Return the shards that have rows after their positions, as places in the given list. reader_wait()
 -- reads an index. Requesting a batch would take twenty times as long.
 SELECT s.place
 FROM ROWS FROM (pg_catalog.unnest({tables}::pg_catalog.oid[]), pg_catalog.unnest({positions}::pg_catalog.text[]))

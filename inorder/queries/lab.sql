@@ -30,9 +30,9 @@ SELECT nullif(avg_leaf_density, 'NaN'), leaf_pages FROM pgstatindex(%(index)s::r
 -- session ends, it disappears from pg_stat_activity before its process does.
 SELECT pid FROM pg_stat_activity WHERE backend_type <> 'client backend' OR pid = pg_backend_pid();
 
--- misplaced: Return the number of rows in a table, and the number of rows that are at another place in the order of ids
--- than in the order of transactions. age() orders transactions correctly across a wraparound. The rows of a transaction
--- are ordered by id.
+-- misplaced: Return the number of rows in a table, and the number of rows whose place in the order of ids differs from
+-- their place in the order of transactions. age() orders transactions correctly across a wraparound. The rows of a
+-- transaction are ordered by id.
 SELECT count(*), count(*) FILTER (WHERE by_id <> by_transaction)
 FROM (SELECT row_number() OVER (ORDER BY id) AS by_id,
              row_number() OVER (ORDER BY age(xmin) DESC, id) AS by_transaction

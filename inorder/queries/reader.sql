@@ -102,7 +102,7 @@ WHERE NOT pg_catalog.isempty(part.transactions)
 SELECT {inorder}.reader_batch_query({table}::pg_catalog.oid::pg_catalog.regclass,
                                  {batch}::pg_catalog.jsonb::{inorder}.feed_batch)
 
--- reader_seek: Convert a position that the reader stored for the current state of the table. Return it as JSON.
+-- reader_seek: Adapt a stored position to the current state of the table, and return it as JSON.
 SELECT {inorder}.reader_seek({table}::pg_catalog.oid::pg_catalog.regclass,
                            {position}::pg_catalog.jsonb::{inorder}.feed_position)::pg_catalog.jsonb::pg_catalog.text
 

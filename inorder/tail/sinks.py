@@ -1,4 +1,4 @@
-"""The outputs for rows. When rows count as delivered depends on the output: file, pipe, device or command."""
+"""The outputs for rows. A file, a pipe, a device and a command differ in when rows count as delivered."""
 
 import fcntl
 import os
