@@ -90,6 +90,8 @@ def cells(text: str) -> int:
     >>> cells("feed"), cells("注文"), cells("e\u0301"), cells("ที่ดี")
     (4, 4, 1, 2)
     """
+    if text.isascii():
+        return len(text)
     return sum(
         0 if category(character) in MARKS else 2 if east_asian_width(character) in "WF" else 1 for character in text
     )
@@ -120,3 +122,13 @@ def aligned(row: Sequence[str], widths: Sequence[int], to_the_right: Container[i
     """
     places = enumerate(zip(row, widths, strict=True))
     return "  ".join(filled(cell, width, place in to_the_right) for place, (cell, width) in places).rstrip()
+
+
+def aligned_table(table: Sequence[Sequence[str]], to_the_right: Container[int]) -> list[str]:
+    """Format all rows of a table, with columns as wide as their widest cell.
+
+    >>> aligned_table([("status", "count"), ("new", "12")], {1})
+    ['status  count', 'new        12']
+    """
+    widths = widths_of(table)
+    return [aligned(row, widths, to_the_right) for row in table]

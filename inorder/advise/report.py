@@ -8,7 +8,7 @@ from inorder.advise.cost import Cost
 from inorder.advise.facts import Facts
 from inorder.advise.finding import Finding, Unadvised
 from inorder.lab.plan.keys import KEY_KINDS
-from inorder.text import aligned, one_line, plural, widths_of
+from inorder.text import aligned_table, one_line, plural
 from inorder.units import size_text
 
 MOST_NAMES = 3  # maximum number of names in a title
@@ -89,5 +89,4 @@ def cost_cells(cost: Cost) -> tuple[str, ...]:
 
 
 def costs_table(costs: Sequence[Cost]) -> list[str]:
-    table = [COSTS, *map(cost_cells, costs)]
-    return [aligned(cells, widths_of(table), range(1, len(COSTS))) for cells in table] if costs else []
+    return aligned_table([COSTS, *map(cost_cells, costs)], range(1, len(COSTS))) if costs else []

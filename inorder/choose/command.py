@@ -10,7 +10,7 @@ from inorder.choose.choice import DAY, FOREVER, MASKED, NONE, READERS, Candidate
 from inorder.errors import InputError
 from inorder.lab.plan.keys import KEY_KINDS
 from inorder.options import Value, count, duration, format_option, option, size
-from inorder.text import aligned, widths_of
+from inorder.text import aligned_table
 from inorder.units import parse_duration, size_text, time_text
 
 ALWAYS = "always"
@@ -130,12 +130,12 @@ def explanation(choice: Choice, needs: Needs) -> list[str]:
     lines = [EXPLAINED, *(explained(candidate, needs) for candidate in (choice.chosen, *choice.alternatives))]
     rows = needs.rate * needs.checkpoint
     title = f"Leaf pages touched by {rows:,.0f} rows between two checkpoints, and full-page images of these pages"
-    return ["", title, *(aligned(cells, widths_of(lines), range(1, len(EXPLAINED))) for cells in lines)]
+    return ["", title, *aligned_table(lines, range(1, len(EXPLAINED)))]
 
 
 def as_text(choice: Choice, needs: Needs, explain: bool) -> str:
     lines = [HEAD, *(line(candidate, choice, needs) for candidate in (choice.chosen, *choice.alternatives))]
-    table = [aligned(cells, widths_of(lines), range(1, len(HEAD) - 1)) for cells in lines]
+    table = aligned_table(lines, range(1, len(HEAD) - 1))
     table += explanation(choice, needs) if explain else []
     setup = ["CREATE SEQUENCE numbers;"] if choice.chosen.kind == "sequence" else []
     title = f"{needs.rows:,.0f} rows, {needs.rate:,.0f} more a second"

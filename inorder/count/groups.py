@@ -13,7 +13,7 @@ from inorder.connection.database import query
 from inorder.connection.session import Session
 from inorder.count.counter import FOLD, TABLE, Counter
 from inorder.errors import InputError
-from inorder.text import aligned, one_line, print_text, widths_of
+from inorder.text import aligned_table, one_line, print_text
 
 GIVEN = f"({TABLE}, by => {{names}}::pg_catalog.name[])"
 START = sql.SQL(f"SELECT {{inorder}}.exact_count_start{GIVEN}::pg_catalog.oid::pg_catalog.text")
@@ -91,5 +91,5 @@ def show_groups(groups: Sequence[dict[str, Any]], columns: Sequence[str], output
             (*(NULL if group[name] is None else one_line(str(group[name])) for name in columns), f"{group['count']:,}")
             for group in groups
         ]
-        print_text("\n".join(aligned(row, widths_of(table), {len(columns)}) for row in table))
+        print_text("\n".join(aligned_table(table, {len(columns)})))
     sys.stdout.flush()

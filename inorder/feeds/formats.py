@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from shutil import get_terminal_size
 from typing import Any
 
-from inorder.text import aligned, filled, one_line, plural, widths_of
+from inorder.text import aligned, aligned_table, filled, one_line, plural, widths_of
 from inorder.units import time_text
 
 Row = dict[str, Any]  # a row of the query "feeds"
@@ -40,7 +40,7 @@ def as_table(rows: Sequence[Row], width: int | None = None) -> str:
     line = min(max(width or get_terminal_size((MOST_WIDTH, 0)).columns, LEAST_WIDTH), MOST_WIDTH)
     table = [HEADERS, *(tuple(map(one_line, cells_of(row))) for row in rows)]
     if length(widths_of(table)) <= line:
-        return "\n".join(aligned(row, widths_of(table), TO_THE_RIGHT) for row in table)
+        return "\n".join(aligned_table(table, TO_THE_RIGHT))
     widths = fitted(widths_of(row[:-1] for row in table), line)
     lines = []
     for *row, last in table:
