@@ -96,6 +96,7 @@ class Format:
     pieces: Callable[[Iterable[Any]], Pieces] = pieces_of_text
     content: Callable[[Any], Buffer] = attrgetter("content")
     trailer: bytes = b""  # bytes that end an output: no rows can follow
+    starts: tuple[bytes, ...] = ()  # a format without a header: each row starts with one of these
     same_bytes: int = 0  # number of leading bytes that all rows of an output have in common
     frames: int = 0  # number of server messages that are not rows
     is_arrow: bool = False
@@ -126,7 +127,10 @@ class Format:
 # JSON never contains the characters \x01 and \x02. With these as CSV quote and delimiter, COPY writes JSON unchanged.
 # Each row of a binary COPY begins with its number of columns: same_bytes compares these two bytes.
 FORMATS = {
-    "json": Format(query("tail_json"), sql.SQL(r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'"), escape=r"\u{:04x}"),
+    "json": Format(
+        query("tail_json"), sql.SQL(r"FORMAT csv, QUOTE E'\x01', DELIMITER E'\x02'"), starts=(b'{"', b"{}"),
+        escape=r"\u{:04x}",
+    ),
     "csv": Format(ALL, sql.SQL("FORMAT csv, HEADER"), pieces_of_csv, frames=1, escape=r"\x{:02x}"),
     "binary": Format(
         ALL, sql.SQL("FORMAT binary"), pieces_of_binary, trailer=BINARY_TRAILER, same_bytes=2, frames=1

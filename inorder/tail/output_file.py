@@ -157,9 +157,9 @@ class OutputFile:
         if is_unfinished and not is_same:
             raise MismatchError("it is new, and the last batch is unfinished in the previous file")
 
-    def check_header(self, header: bytes) -> None:
-        """Raise InputError unless the file begins with the header of the rows to be written."""
-        if os.pread(self.reading, len(header), 0) != header:
+    def check_form(self, form: Format, header: bytes) -> None:
+        """Raise InputError unless the file begins with the header of the rows to be written, or with such a row."""
+        if not any(os.pread(self.reading, len(start), 0) == start for start in form.starts or (header,)):
             text = "its rows have another format, other columns or another header\nHINT:  Start a new file."
             raise InputError(about_file(text))
 
@@ -232,7 +232,7 @@ class FileSink(Sink):
         return ((header if self.at_start() else b"") + first)[:FIRST_BYTES].hex()
 
     def check_form(self, header: bytes, first: bytes) -> None:
-        self.file.check_header(header)
+        self.file.check_form(self.form, header)
 
     def mark(self) -> Mark | None:
         if not self.is_marked:

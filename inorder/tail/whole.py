@@ -250,7 +250,7 @@ class FeedFileSink(Copied):
             raise InorderError(about_file(f"another program truncated it: {sizes}\n{ROTATION}"))
 
     def check_form(self, header: bytes, first: bytes) -> None:
-        self.file.check_header(header)
+        self.file.check_form(self.form, header)
 
     def give(self, batch: IO[bytes], size: int) -> None:
         self.check()

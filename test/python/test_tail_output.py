@@ -282,6 +282,20 @@ def test_rows_with_other_columns_are_not_written_under_the_same_header(
     assert (tail.folder / "out").read_text().startswith("id,n\n")
 
 
+@pytest.mark.parametrize("feed", [False, True])
+def test_a_file_with_rows_in_another_format_is_refused(tail: Tail, fresh: Connection, feed: bool) -> None:
+    fresh.execute("SELECT feed_create('f', 'events')")
+    source = ("--feed", "f") if feed else EVENTS
+    forms = ("json", "csv")
+    for form, other in zip(forms, reversed(forms), strict=True):
+        insert(fresh, 3)
+        tail.appended(*source, "--format", form, to=form)
+        insert(fresh, 3, 4)
+        assert "its rows have another format" in refused(tail, *source, "--format", other, to=form)
+        tail.appended(*source, "--format", form, to=form)
+        assert (tail.folder / form).read_text().count("\n") == 6 + (form == "csv")
+
+
 def has_attributes(folder: Path) -> bool:
     """Return True if the file system supports user attributes."""
     with suppress(OSError), tempfile.NamedTemporaryFile(dir=folder) as file:
@@ -410,9 +424,9 @@ def test_a_file_is_not_written_over(tail: Tail, fresh: Connection) -> None:
         )
     out.write_bytes(b"some")
     assert f"{tail.folder / 'out'}: standard output ends within a line" in refused(tail, *EVENTS)
-    out.write_bytes(b"some\n")
+    out.write_bytes(b'{"some": 1}\n')
     tail.appended(*EVENTS)
-    assert out.read_bytes().startswith(b'some\n{"id":')
+    assert out.read_bytes().startswith(b'{"some": 1}\n{"id":')
 
 
 def test_messages_are_not_written_among_rows(tail: Tail, fresh: Connection) -> None:
