@@ -243,7 +243,7 @@ DECLARE
     k record;
     has_others boolean[];
 BEGIN
-    t := inorder_internal.lock_table(t, caller);
+    t := inorder_internal.lock_counted(t, caller);
     known.counted.members := inorder_internal.seen_members(t.relation, inorder_internal.proved_members(t, caller));
     k := inorder_internal.known_parts(t);
     has_others := inorder_internal.leaves_with(t, k.leaves, k.others);

@@ -75,7 +75,7 @@ BEGIN
             RETURN NULL;
         END IF;
         -- A table without new rows is not checked again if it is unchanged since the position was made.
-        PERFORM inorder_internal.lock_by_name(t.relation, 'ACCESS SHARE');
+        PERFORM inorder_internal.lock_tree(t.relation, 'ACCESS SHARE');
         index := inorder_internal.find_remembered_index(t, p.members);
         IF index IS NULL THEN
             RETURN NULL;

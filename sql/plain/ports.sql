@@ -23,21 +23,27 @@ BEGIN ATOMIC
                                                         AND o.tgparentid = 0::oid));
 END;
 
--- Lock a table with all its partitions. Privileges on the table suffice for this lock.
-CREATE FUNCTION inorder_internal.lock_by_name(relation regclass, mode text) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    -- LOCK TABLE finds the table by name. pg_relation_size() finds the table by its OID, and first waits for a session
-    -- that may rename or drop the table.
-    IF pg_relation_size(relation) IS NULL THEN
-        PERFORM inorder_internal.check_exists(relation);
-    END IF;
-    EXECUTE format('LOCK TABLE %s IN %s MODE', relation, mode);
-END $$;
-
 ---- lock_table: plpgsql VOLATILE keys
 BEGIN
     PERFORM inorder_internal.lock_tree(t.relation, 'ACCESS SHARE');
+    RETURN t;
+END
+---- lock_counted: plpgsql VOLATILE keys
+DECLARE
+    name text;
+BEGIN
+    -- Before PostgreSQL 17, a query with parallel workers cannot use the subtransactions of lock_tree().
+    -- pg_relation_size() finds the table by its OID, and first waits for a session that may rename or drop the table.
+    -- The second call waits for a session that has queued behind the first call.
+    IF pg_relation_size(t.relation) IS NULL OR pg_relation_size(t.relation) IS NULL THEN
+        PERFORM inorder_internal.check_exists(t.relation);
+    END IF;
+    name := t.relation;
+    EXECUTE concat('LOCK TABLE ', name, ' IN ACCESS SHARE MODE');
+    IF t.relation::text <> name THEN
+        RAISE 'table % was renamed while it was locked', t.relation
+        USING ERRCODE = 'serialization_failure', HINT = 'Try again.';
+    END IF;
     RETURN t;
 END
 ---- proved_members: plpgsql STABLE keys
@@ -236,15 +242,25 @@ BEGIN
     RETURN is_first OR clock_timestamp() < ends AND slept < seconds;
 END
 ---- lock_tree: plpgsql VOLATILE keys
+DECLARE
+    name text;
 BEGIN
-    PERFORM inorder_internal.lock_by_name(relation, mode);
-    -- The name may have referred to another table at that time.
-    IF NOT EXISTS (SELECT FROM pg_locks AS l
-                   WHERE l.pid = pg_backend_pid() AND l.relation = lock_tree.relation AND l.granted
-                     AND l.mode = replace(initcap(lock_tree.mode), ' ', '') || 'Lock') THEN
-        RAISE 'table % was renamed while it was locked', relation USING ERRCODE = 'serialization_failure',
-              HINT = 'Try again.';
-    END IF;
+    -- LOCK TABLE finds the table by name, and the table may be renamed or dropped during the wait for the lock. A
+    -- locked table cannot be renamed. Privileges on the table suffice to lock all its partitions.
+    LOOP
+        name := relation;
+        BEGIN
+            EXECUTE concat('LOCK TABLE ', name, ' IN ', mode, ' MODE');
+            EXIT WHEN relation::text = name;
+            RAISE undefined_table;  -- another table had the name, and its lock is released
+        EXCEPTION WHEN undefined_table OR invalid_schema_name OR wrong_object_type OR insufficient_privilege
+                       OR syntax_error THEN  -- the name of a table that does not exist is a number
+            PERFORM inorder_internal.check_exists(relation);
+            IF relation::text = name THEN
+                RAISE;
+            END IF;
+        END;
+    END LOOP;
 END
 ---- run_statements: plpgsql VOLATILE keys SET client_min_messages = warning
 DECLARE

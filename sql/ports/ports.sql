@@ -10,6 +10,11 @@ CREATE FUNCTION inorder_internal.lock_table(t inorder_internal.feed_table, calle
 RETURNS inorder_internal.feed_table
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 
+-- As lock_table(), for a call that may be part of a query with parallel workers.
+CREATE FUNCTION inorder_internal.lock_counted(t inorder_internal.feed_table, caller oid)
+RETURNS inorder_internal.feed_table
+AS 'MODULE_PATHNAME', 'lock_table' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+
 -- Check a locked table in the snapshot of the calling statement, and return its members.
 CREATE FUNCTION inorder_internal.proved_members(t inorder_internal.feed_table, caller oid)
 RETURNS @extschema@.feed_member[]

@@ -4,38 +4,17 @@ For a statement with ``null::t``, the server's parser opens the table if the ses
 case only the server's own error is possible. In these tests the session has opened the table before.
 """
 
-import psycopg
 import pytest
 from inorder.connection.database import Connection
 
-from conftest import LONG_RUN
 from ground import roles
 from waiting import blocked
-from waiting_calls import OF_CHANGES, OF_OWNERS, OF_READERS, begin, is_sql, prepare
+from waiting_calls import CALLS, OF_CHANGES, begin, drop_feeds, is_sql, prepare, sqlstate
 from world.sql import run
 
 pytestmark = [pytest.mark.server, pytest.mark.editions]
 
 GONE = "42P01"  # undefined_table
-CALLS = {
-    name: call
-    for name, call in (OF_READERS | OF_OWNERS).items()
-    if LONG_RUN or "null::" in call or name in ("feed_apply", "exact_count", "reader_next_batch", "feed_enable")
-}
-
-
-def sqlstate(connection: Connection, call: str) -> str | None:
-    try:
-        connection.execute(call.encode())
-    except psycopg.Error as error:
-        return error.sqlstate
-    return ""
-
-
-def drop_feeds(owner: Connection) -> None:
-    owner.execute(
-        b"SELECT feed_drop(f.name, f.owner::text::regrole) FROM (SELECT name, owner FROM feeds OFFSET 0) AS f"
-    )
 
 
 def outcome(owner: Connection, reader: Connection, tables: str, call: str) -> str | None:
@@ -64,6 +43,11 @@ def test_a_call_that_waited_for_a_dropped_table_reports_it(fresh: Connection, ot
             drop_feeds(fresh)
             run(fresh, "DROP SCHEMA s CASCADE")
     assert sqlstates == dict.fromkeys(CALLS, GONE)
+
+
+@pytest.mark.editions("sql")
+def test_a_table_that_does_not_exist_cannot_be_locked(fresh: Connection) -> None:
+    assert sqlstate(fresh, "SELECT inorder_internal.lock_tree(4294967295::oid, 'ACCESS SHARE')") == GONE
 
 
 @pytest.mark.parametrize("name", OF_CHANGES)

@@ -1,7 +1,9 @@
 """Calls that wait for a table's lock, and their preparation. Tests change the table while the calls wait."""
 
+import psycopg
 from inorder.connection.database import Connection
 
+from conftest import LONG_RUN
 from world.sql import run
 
 TABLES = {
@@ -52,6 +54,12 @@ OF_OWNERS = {
     "changes_resync": "SELECT changes_resync('s.t')",
     "changes_disable": "SELECT changes_disable('s.t')",
 }
+# The calls that tests make: the short run makes some of them.
+CALLS = {
+    name: call
+    for name, call in (OF_READERS | OF_OWNERS).items()
+    if LONG_RUN or "null::" in call or name in ("feed_apply", "exact_count", "reader_next_batch", "feed_enable")
+}
 
 
 def begin(call: str) -> str:
@@ -72,3 +80,17 @@ def prepare(owner: Connection, reader: Connection, table: str) -> None:
 
 def is_sql(connection: Connection) -> bool:
     return connection.execute(b"SELECT to_regproc('inorder_internal.sql_edition') IS NOT NULL").fetchall() == [(True,)]
+
+
+def sqlstate(connection: Connection, call: str) -> str | None:
+    try:
+        connection.execute(call.encode())
+    except psycopg.Error as error:
+        return error.sqlstate
+    return ""
+
+
+def drop_feeds(owner: Connection) -> None:
+    owner.execute(
+        b"SELECT feed_drop(f.name, f.owner::text::regrole) FROM (SELECT name, owner FROM feeds OFFSET 0) AS f"
+    )
