@@ -26,13 +26,18 @@ def conclusion(judged: Judgement) -> Iterator[str]:
 
 
 def at_once(events: Sequence[Event]) -> list[Event]:
-    """Join the statements of a poll if no other step is between them, and join equal consecutive steps."""
+    """Join the statements of a poll if no other step is between them, and join equal consecutive steps of a session.
+
+    >>> [event.session for event in at_once([Event("A", "commit"), Event("B", "commit"), Event("B", "commit")])]
+    ['A', 'B']
+    """
     following = [*(event.session for event in events), ""][1:]
     parts = [event.session == READER and event.says.startswith("poll") and ":" not in event.says for event in events]
     steps = [
         event for event, is_part, then in zip(events, parts, following, strict=True) if not is_part or then != READER
     ]
-    return [event for place, event in enumerate(steps) if not place or event.says != steps[place - 1].says]
+    labels = [(event.session, event.says) for event in steps]
+    return [event for place, event in enumerate(steps) if not place or labels[place] != labels[place - 1]]
 
 
 def shown(event: Event) -> str:
