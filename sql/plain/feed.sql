@@ -79,12 +79,12 @@ BEGIN
     IF pg_catalog.jsonb_path_exists(plan, 'strict $.**."Node Type" ? (@ == "Limit")', '{}', true) THEN
         RAISE 'the statement has LIMIT, OFFSET or FETCH FIRST, or is planned with a limit' USING
             ERRCODE = 'feature_not_supported',
-            DETAIL = 'The position moves over the whole batch, including the rows that are left out.',
+            DETAIL = 'The position moves past the whole batch, including the rows that are left out.',
             HINT = 'Limit the rows with max_rows, as in feed_apply(name, statement, 10).';
     ELSIF NOT pg_catalog.jsonb_path_exists(
               plan, 'strict $.**."Function Name" ? (@ == "rows_of_batch")', '{}', true) THEN
         RAISE 'the statement does not read the batch' USING
-            ERRCODE = 'feature_not_supported', DETAIL = 'The position moves over the whole batch.',
+            ERRCODE = 'feature_not_supported', DETAIL = 'The position moves past the whole batch.',
             HINT = 'Name the batch without a schema, as in SELECT count(*) FROM batch. To skip all rows '
                    'so far, call feed_seek(name, ''now'').';
     END IF;

@@ -161,13 +161,13 @@ check_batch_is_read(List *queries)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the statement reads the batch below LIMIT, OFFSET or FETCH FIRST"),
-				 errdetail("The position moves over the whole batch, including the rows that are left out."),
+				 errdetail("The position moves past the whole batch, including the rows that are left out."),
 				 errhint("Limit the rows with max_rows, as in feed_apply(name, statement, 10).")));
 	if (use == NOT_READ)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the statement does not read the batch"),
-				 errdetail("The position moves over the whole batch."),
+				 errdetail("The position moves past the whole batch."),
 				 errhint("Name the batch without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, call feed_seek(name, 'now').")));
 }
 

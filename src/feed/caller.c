@@ -166,7 +166,7 @@ refuse(const char *reader, const char *where)
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("%s cannot be called %s", reader, where),
-			 errdetail("The position moves over all rows that %s returns, including those that are not "
+			 errdetail("The position moves past all rows that %s returns, including those that are not "
 					   "fetched.", reader),
 			 errhint("Limit the rows with max_rows, as in %s(name, row_type, 10). To look at rows without moving the position, call feed_peek.", reader)));
 }

@@ -20,8 +20,8 @@ OF_PORTS = {
     "Limit the rows with max_rows, as in feed_apply(name, statement, 10).",
     "Name the batch without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, "
     "call feed_seek(name, 'now').",
-    "The position moves over the whole batch, including the rows that are left out.",
-    "The position moves over the whole batch.",
+    "The position moves past the whole batch, including the rows that are left out.",
+    "The position moves past the whole batch.",
     "The snapshot does not see the current files and partitions of the table.",
     "The version is the 13th hexadecimal digit, and the 17th must be 8, 9, a or b (RFC 9562, section 4).",
     "Try again in a new transaction.",
