@@ -39,12 +39,12 @@ BEGIN
     RETURN relation;
 END $$;
 
--- Parts of the query for changes. In the query, k stands for the keys of the log, e for the rows of the table, and x
--- for each key with the row that has this key, if any.
+-- Parts of the query for changes. In the query, k is a key of the log, e is a row of the table, and x is a key with its
+-- row, if this row exists.
 --
 --  unnested   the keys
 --  is_key     condition: a key has no null
---  texts      texts that distinguish equal keys
+--  texts      key values as text, which distinguish equal keys
 --  different  the columns that distinguish keys
 --  is_equal   condition: a row has a key
 --  is_there   condition: the row exists
@@ -97,9 +97,9 @@ END $$;
 
 -- Return the version of the rows in a snapshot, computed from the transactions that have ended in the snapshot. A
 -- snapshot that sees more transactions has a higher version. The upper bits are the highest number of a transaction
--- that has ended. The next 14 bits decrease with the number of earlier transactions in progress, which may be too high
--- on a standby, because a standby counts open savepoints as transactions in progress. The lowest bit is 1 for an
--- existing row, and 0 for a deleted key, because a sink may treat these keys as equal.
+-- that has ended. The next 14 bits decrease with the number of earlier transactions in progress. On a standby this
+-- number may be too high, because a standby counts open savepoints as transactions in progress. The lowest bit is 1 for
+-- an existing row, and 0 for a deleted key, because a sink may treat these keys as equal.
 CREATE FUNCTION inorder_internal.version_of(ended int8multirange, is_there boolean) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -7,8 +7,9 @@
 -- With one row per key, most of the cost would be caused by rows and index entries. A row without keys is a marker: the
 -- copy must replace all of its rows with the rows of the table.
 
--- Return the primary key of a table, in the order of its columns, with the corresponding columns of its log. is_exact
--- is true if equal values of the type are identical. Equal values of other types are distinguished by their output.
+-- Return the primary key of a table, in the order of its columns, with the corresponding columns of its log. The column
+-- is_exact is true if equal values of the type are identical. Equal values of other types are distinguished by their
+-- output.
 CREATE FUNCTION inorder_internal.changed_key(relation regclass)
 RETURNS TABLE (place bigint, name name, type oid, definition text, is_exact boolean)
 LANGUAGE sql STABLE
@@ -141,8 +142,8 @@ LANGUAGE sql STABLE
 RETURN true;
 
 -- Return true if the log must contain every change made to its table since changes_enable() or changes_resync(). The
--- key columns of the log must have the same types as the key columns of the table, because comparing values of other
--- types could execute code of the owners of these types.
+-- key columns of the log must have the same types as the key columns of the table. Comparing values of other types
+-- could execute code of the type's owner.
 CREATE FUNCTION inorder_internal.is_logged(relation regclass) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- Functions that generate the query for the rows of a batch, by number or in the order of a column (order.sql), find
--- single rows of a batch, and restrict a batch to one transaction.
+-- Functions that generate the query for the rows of a batch, by number or in the order of a column (order.sql). Other
+-- functions find single rows of a batch, or restrict a batch to one transaction.
 
 CREATE FUNCTION inorder_internal.whole_transactions(b @extschema@.feed_batch) RETURNS int8multirange
 LANGUAGE sql IMMUTABLE
@@ -73,8 +73,9 @@ BEGIN
 END $$;
 
 -- Return the query for the n-th row of a batch. The query returns the key of this row, the key of the next row (empty
--- if there is no next row), and the columns that distinguish this row from other rows of its transaction. number_of()
--- takes the number from a key; planning this conversion as part of the query would take longer.
+-- if there is no next row), and the columns that distinguish this row from other rows of its transaction. The caller
+-- extracts the number from a key with number_of(), because planning this conversion as part of the query would take
+-- longer.
 CREATE FUNCTION inorder_internal.place_query(
     t inorder_internal.feed_table, parts text, b @extschema@.feed_batch, place int
 ) RETURNS text

@@ -58,8 +58,8 @@ BEGIN ATOMIC
     WHERE f.dead_since IS NULL;
 END;
 
--- Return true if a divided feed has rows that were not yet given to a worker, even if other rows of the same share must
--- be finished first.
+-- Return true if a divided feed has rows that no worker has got yet. These rows count even if other rows of their share
+-- must be finished first.
 CREATE FUNCTION inorder_internal.has_open(feed bigint, shares int, places bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC

@@ -1,4 +1,4 @@
--- In addition to the column with the number, a feed may depend on another column: rows are delivered in the order of
+-- In addition to the column with the number, a feed may depend on another column. Rows are delivered in the order of
 -- this column (order.sql), or workers divide the rows by the hash of this column (shares.sql). Before each use of the
 -- column, the table and its partitions are locked, and the column is checked in each of these tables. Otherwise rows
 -- would be lost or repeated, because they have no place in the order, or because their key has moved to another share.

@@ -1,6 +1,6 @@
--- Exact counts. A count is the sum of two numbers: the rows of a set of transactions, which were counted once, and the
--- rows of all other transactions that the snapshot of the caller sees. The sum equals count(*). A fold adds
--- transactions to the set, and the number of their rows to the stored number.
+-- Exact counts. A count is the sum of two numbers. The first number counts the rows of a set of transactions, and is
+-- stored. The second number counts the rows of all other transactions that the snapshot of the caller sees. The sum
+-- equals count(*). A fold adds transactions to the set, and the number of their rows to the stored number.
 --
 -- The stored number, its set and the rows are read in the same snapshot. All transactions of the set had ended before
 -- the fold that stored the set. A snapshot that sees the fold therefore sees all rows of these transactions, and each

@@ -192,7 +192,7 @@ BEGIN
 END $$;
 
 -- Raise an error if a position belongs to another table. Also raise an error if a position has transactions but no
--- members, which is possible only if a reader has constructed the position.
+-- members. Only a reader can construct such a position.
 CREATE FUNCTION inorder_internal.check_remembers(t inorder_internal.feed_table, p @extschema@.feed_position)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -15,8 +15,8 @@
 -- different partitions, the view counts the rows of the table. The view, the table of deltas and the functions belong
 -- to the owner of the table. A set of groups is identified by the function of its row trigger.
 
--- A set of groups. It consists of the table; the qualified names of the view, of the table of deltas, and of the
--- function that folds; the columns of the table; and the part of trigger names that distinguishes the set. The
+-- A set of groups. The set consists of the table, its group columns, the qualified names of three objects (the view,
+-- the table of deltas, and the function that folds), and the part of trigger names that distinguishes the set. The
 -- function of the row trigger has the name of the table of deltas.
 CREATE TYPE inorder_internal.group_set AS (
     relation regclass, view text, deltas text, folding text, columns name[], id text
@@ -170,8 +170,8 @@ RETURN format('
             END IF;
         END IF;'::text, (s).deltas, 'table % does not belong to the counts of %'::text);
 
--- Return the last part of the function that writes deltas. The function that folds is called only if it belongs to the
--- owner of the deltas, because the owner of the schema could replace it.
+-- Return the last part of the function that writes deltas. The owner of the schema could replace the function that
+-- folds. This function is therefore called only if it belongs to the owner of the deltas.
 CREATE FUNCTION inorder_internal.after_deltas(s inorder_internal.group_set) RETURNS text
 LANGUAGE sql STABLE
 RETURN format('
@@ -566,8 +566,8 @@ CREATE FUNCTION inorder_internal.trigger_kind(definition text) RETURNS text
 LANGUAGE sql IMMUTABLE
 RETURN split_part(regexp_replace(definition, '[(]''[0-9]+'''::text, '('::text), ' WHEN '::text, 1);
 
--- Return true if the columns or the default of a table of deltas differ from those that exact_count_start() creates, or
--- if the table has row security, or has or had rules or child tables.
+-- Return true if a table of deltas differs from the table that exact_count_start() creates. Its columns or its default
+-- may differ, it may have row security, or it may have or have had rules or child tables.
 CREATE FUNCTION inorder_internal.deltas_differ(s inorder_internal.group_set) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN
@@ -653,10 +653,10 @@ RETURN format('
 -- Return the statement that folds a set. Folds take turns. If the proof is not valid, a fold that may wait counts the
 -- rows of the table. If the transaction has written into the table, that fold raises an error instead, because deltas
 -- of a statement that has not ended may be missing. The proof is computed before the table is checked for faults, and
--- again at the end. The sums are valid only if both proofs are equal, because meanwhile a trigger may have been
--- disabled, or a partition added and removed. A partition cannot be removed once its rows have been counted, because
--- counting locks the partition. A fold writes all groups. A fold that does not wait therefore runs only if the number
--- of transactions since the newest fold exceeds the number of groups of that fold.
+-- again at the end. The sums are valid only if both proofs are equal. If the proofs differ, a trigger may have been
+-- disabled in the meantime, or a partition added and removed. A partition cannot be removed once its rows have been
+-- counted, because counting locks the partition. A fold writes all groups. A fold that does not wait therefore runs
+-- only if the number of transactions since the newest fold exceeds the number of groups of that fold.
 CREATE FUNCTION inorder_internal.fold_statement(
     s inorder_internal.group_set, proof text, waits boolean, refusal text
 ) RETURNS text
@@ -693,8 +693,8 @@ END $$;
 -- the set is not searched for faults, because this would take longer than the fold. As long as the proof of the newest
 -- fold is valid, the set has no fault. A writer does not wait for a locked partition. (LOCK TABLE on the view locks the
 -- table and all partitions, with the privileges of the owner of the view.) A writer does not fold if a partition
--- belongs to another role. Otherwise the fold might evaluate functions of that role, for example in the predicate of an
--- index, with the privileges of the owner of the table, who has not requested the fold.
+-- belongs to another role. Otherwise the fold might evaluate functions of that role, for example in an index predicate,
+-- with the privileges of the table's owner, who has not requested the fold.
 CREATE FUNCTION inorder_internal.fold_set(caller oid, s inorder_internal.group_set, waits boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -761,8 +761,8 @@ END $$;
 
 -- Return the set of groups of a table by these columns. A set exists until exact_count_stop(), even without its view.
 -- If the set does not exist, return the set that would be created. Raise an error if one of its names is in use, for
--- example by a set with other columns. The set by the columns {a,b} and the set by the column {a_b} have the same
--- names, and all sets of a table with a long name also have the same names.
+-- example by a set with other columns. The sets for the columns {a,b} and for the column {a_b} have the same names. All
+-- sets of a table with a long name also have the same names.
 CREATE FUNCTION inorder_internal.set_to_make(relation regclass, columns name[]) RETURNS inorder_internal.group_set
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

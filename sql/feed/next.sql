@@ -209,8 +209,8 @@ BEGIN
     RETURN n;
 END $$;
 
--- Find the batch that follows a position, in the snapshot of the calling statement; the table is locked. has_rows is
--- true if rows that follow the position were found before the table was checked.
+-- Find the batch that follows a position, in the snapshot of the calling statement; the table is locked. The argument
+-- has_rows is true if rows that follow the position were found before the table was checked.
 CREATE FUNCTION inorder_internal.find_batch(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, has_rows boolean,
     caller oid

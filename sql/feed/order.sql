@@ -3,8 +3,8 @@
 -- A transaction gets its number at its first write. Suppose that transaction A gets its number; then transaction B
 -- writes version 1 of a stream and commits; then A locks the stream and writes version 2. A has the lower number, but
 -- wrote later. If the values of a column are drawn from a sequence after the lock is taken, these values are in the
--- right order. A feed in the order of such a column freezes the set ended(S) - P, and delivers the rows of this set in
--- the order of the column, in pieces. The next set is frozen when all pieces of this set are delivered:
+-- right order. A feed with such a column freezes the set ended(S) - P, and delivers the rows of this set in pieces, in
+-- the order of the column. The next set is frozen when all pieces of this set are delivered:
 --
 --  1. If row 2 was written after the transaction of row 1 had committed, each snapshot that sees the transaction of
 --     row 2 as ended also sees the transaction of row 1 as ended. Row 1 is therefore in the same set, or in an earlier
@@ -104,7 +104,7 @@ RETURN CASE WHEN inorder_internal.is_range(numbers) AND NOT inorder_internal.has
 
 -- Return the part of a query after the select list, for the rows of an ordered batch. If "walked_from" is null, the
 -- rows are found by number. Otherwise the rows are found using the index of the column, from the value "walked_from" to
--- the value "up_to"; at most "budget" rows are read, or all rows if "budget" is null.
+-- the value "up_to". At most "budget" rows are read, or all rows if "budget" is null.
 CREATE FUNCTION inorder_internal.piece(
     t inorder_internal.feed_table, b @extschema@.feed_batch, walked_from bigint, up_to bigint, budget bigint
 ) RETURNS text

@@ -84,8 +84,8 @@ END $$;
 -- Return the statements that create the indexes on a column of a table or of a tree of partitions. The statements do
 -- not block writers. Indexes that an earlier execution of the statements has completed are omitted, and invalid indexes
 -- of an earlier execution are dropped first. The caller has checked that the table itself has no valid index on the
--- column. to_regclass() is not used, because the role that calls feed_prepare() may lack USAGE on the schemas of
--- partitions.
+-- column. The function to_regclass() is not used, because the role that calls feed_prepare() may lack USAGE on the
+-- schemas of partitions.
 CREATE FUNCTION inorder_internal.index_statements(relation regclass, key_column name)
 RETURNS SETOF text
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$

@@ -135,9 +135,9 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     key text := inorder_internal.column_list(t.order_columns);
 BEGIN
-    -- A bigint is compared with =. An index, on the primary key or on number and key, then returns the rows in the
-    -- order of the key, and a read that continues after a key begins at that key. For a range the planner would sort
-    -- the whole transaction.
+    -- A bigint is compared with =. An index on the primary key, or on number and key, then returns the rows in the
+    -- order of the key. A read that continues after a key begins at that key. For a range the planner would sort the
+    -- whole transaction.
     RETURN format('(SELECT %s FROM %s%s', columns, source, CASE
                   WHEN t.is_uuid THEN inorder_internal.in_range(t, inorder_internal.one_number(number))
                   ELSE format('e.%I OPERATOR(pg_catalog.=) %s', t.key_column, inorder_internal.bound(t, number)) END)

@@ -1,7 +1,7 @@
 -- Shares: how workers divide a feed by a column, so that rows of one key are processed in order.
 --
--- A key belongs to the share hash(key) mod shares. The next piece of the feed, of at most max_rows rows, is
--- distributed: each share that has rows in the piece gets a batch with these rows, after its other batches. Therefore:
+-- A key belongs to the share hash(key) mod shares. The feed is distributed in pieces of at most max_rows rows. Each
+-- share that has rows in a piece gets a batch with these rows, after its other batches. Therefore:
 --
 --  1. Pieces follow each other in the order of the feed. The batches of a share, ordered by number, contain the rows of
 --     that share in the order of the pieces. The rows of a key are all in one share, in the order of the feed.
@@ -10,8 +10,8 @@
 --     finished.
 --  3. A batch that is returned, lost or dead remains the first batch of its share, and holds back only this share.
 --
--- A batch that was not yet given to a worker is open: rows of later pieces are added to it, up to max_rows, if one
--- batch can have all of these rows in order (see joined()). An open batch gets its number when it is given to a
+-- A batch that was not yet given to a worker is open. Rows of later pieces are added to an open batch, up to max_rows,
+-- if one batch can have all of these rows in order (see joined()). An open batch gets its number when it is given to a
 -- worker. Only the first batch of a share is given to a worker. batches.sql describes which worker gets a batch, and
 -- the purpose of the token.
 

@@ -43,9 +43,9 @@ BEGIN
                                 AND a.attname = ANY (inorder_internal.known_columns(t)))));
 END $$;
 
--- Return up to ten roles that may write into a table, or into a view of the table, but lack the privilege to call the
--- function that generates the numbers; null if there are no such roles. Relations with the same privileges are examined
--- once, because writers may be waiting.
+-- Return up to ten roles that may write into a table or its views, but lack the privilege to call the function that
+-- generates the numbers. Return null if there are no such roles. Relations with the same privileges are examined once,
+-- because writers may be waiting.
 CREATE FUNCTION inorder_internal.hindered_writers(t inorder_internal.feed_table, generator oid) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -74,8 +74,8 @@ BEGIN
               ORDER BY r.rolname LIMIT 10) AS h);
 END $$;
 
--- Warn if applications must be changed, because the guard will refuse some of their writes, or because feeds will not
--- deliver some of their rows.
+-- Warn of writes that the guard will refuse, and of rows that feeds will not deliver. The applications that write must
+-- be changed first.
 CREATE FUNCTION inorder_internal.warn_of_writers(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,7 +1,7 @@
 -- The commit of a transaction that gives a batch to a worker must flush the WAL: a crash then cannot undo the
--- transaction. A deferred trigger ensures this. Changing the setting before the commit would not be enough: if the
--- caller is a function with a clause SET synchronous_commit, the end of this function restores the previous value. A
--- cursor WITH HOLD would need no trigger, but a transaction with such a cursor cannot be prepared.
+-- transaction. A deferred trigger ensures this. Changing the setting before the commit would not be enough. If the
+-- caller is a function with a SET clause for synchronous_commit, the previous value is restored when this function
+-- ends. A cursor WITH HOLD would need no trigger, but a transaction with such a cursor cannot be prepared.
 CREATE FUNCTION inorder_internal.keep_commit() RETURNS trigger
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

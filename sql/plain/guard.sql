@@ -2,8 +2,8 @@
 -- clause refuses. The triggers are AFTER triggers, because no other trigger can then change a row that they have
 -- checked.
 --
--- guarded_number() is declared IMMUTABLE, as xact_id_generated() is, and its arguments are constants. guarded_number()
--- is called once for each statement, when the server plans the clause; the plan of the clause is not cached. For keys,
+-- guarded_number() is declared IMMUTABLE, as xact_id_generated() is, and its arguments are constants. The server calls
+-- guarded_number() once for each statement, when it plans the clause; the plan of the clause is not cached. For keys,
 -- is_foreign() is called for each row. A clause that compares keys with a constant of guarded_number() would take 3 to
 -- 6 us longer for each statement, and would save 0.4 us for each row.
 --

@@ -10,9 +10,9 @@ BEGIN
     RETURN inorder_internal.number_of(t, key);
 END $$;
 
--- Return the index that finds the rows of a table without partitions, if the table would pass the checks of
--- prove_table() as it did when the members of a position were stored. The guard is the same, and contains the attribute
--- number of the column with the transaction number. The order of the rows is not checked here.
+-- Return the index that finds the rows of a table without partitions. The result is null unless the table would pass
+-- the checks of prove_table(), as it did when the members of a position were stored. The guard is the same, and
+-- contains the attribute number of the column with the transaction number. The order of the rows is not checked here.
 CREATE FUNCTION inorder_internal.find_remembered_index(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[]
 ) RETURNS oid

@@ -1,7 +1,7 @@
 -- Bodies for the functions of sql/ports/ports.sql that are written in C in the extension. In this edition only queries
--- can use an index. These functions also replace table_proof.c and files.c: the table is checked in the catalog, in the
--- snapshot that is used to look for rows, under locks on the table and all of its partitions. The result is not cached,
--- and each read makes the checks again.
+-- can use an index. These functions also replace table_proof.c and files.c. They check the table in the catalog, in the
+-- snapshot that is used to look for rows, and under locks on the table and all of its partitions. The result is not
+-- cached, and each read makes the checks again.
 
 -- The body of guarded(), for statements into which it is inlined.
 CREATE FUNCTION inorder_internal.guard_versions(relation oid, is_placed boolean) RETURNS TABLE (versions bigint[])

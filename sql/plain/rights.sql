@@ -1,8 +1,8 @@
 -- The roles that may use inorder. This file comes last.
 --
 -- Each function runs with the privileges of its caller, and no code of a third party runs as the role that installed
--- inorder. feed_admit() grants the privileges that a role needs. Roles that are admitted can write all of the state,
--- and therefore must trust each other. Other roles, and PUBLIC, have no privileges on objects of inorder.
+-- inorder. The function feed_admit() grants the privileges that a role needs. Roles that are admitted can write all of
+-- the state, and therefore must trust each other. Other roles, and PUBLIC, have no privileges on objects of inorder.
 
 -- Return the objects of inorder, in the notation of GRANT, and the privileges that a role needs to use each of them.
 CREATE FUNCTION inorder_internal.own_objects() RETURNS TABLE (

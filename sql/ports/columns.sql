@@ -21,8 +21,8 @@ LANGUAGE sql IMMUTABLE
 RETURN (SELECT concat(wanted, repeat('_'::text, n))::name FROM generate_series(0, cardinality(taken)) AS n
         WHERE concat(wanted, repeat('_'::text, n))::name <> ALL (taken) ORDER BY n LIMIT 1);
 
--- Return a hash of the versions of catalog rows of some tables. It includes the rows of the given columns (of all
--- columns if "columns" is null), of the triggers whose names have a prefix, and of the attachments to a parent. It does
+-- Return a hash of the versions of catalog rows of some tables. The hash includes the rows of the given columns (all
+-- columns if "columns" is null), of triggers whose names have a prefix, and of attachments to a parent. The hash does
 -- not include statistics and the names of tables. A sum of hashes takes less time than a hash of sorted strings.
 CREATE FUNCTION inorder_internal.versions(members oid[], columns name[], prefix name) RETURNS numeric
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
@@ -32,7 +32,7 @@ BEGIN
                 WHERE a.attrelid = m.oid AND a.attnum > 0 AND (columns IS NULL OR a.attname = ANY (columns))
                 UNION ALL
                 -- The transaction that creates a trigger may change the trigger again, but only before the version is
-                -- stored. cmin is not used, because its field in the row also holds cmax, which remains when a
+                -- stored. The column cmin is not used. Its field in the row also holds cmax, which remains when a
                 -- transaction that changes the row is rolled back.
                 SELECT hash_record_extended(ROW(m.oid, g.tgname, g.tgenabled, g.tgfoid, g.xmin), 0)
                 FROM pg_trigger AS g

@@ -165,8 +165,8 @@ CREATE FUNCTION inorder_internal.lock_readable(relation oid, caller oid) RETURNS
 AS 'MODULE_PATHNAME', 'lock_readable_table' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 
 -- Readers that move one feed take turns. If locking writes no WAL, begin_turn() locks the feed, and returns true.
--- Otherwise begin_turn() returns false, and take_turn() locks the feed when there are rows. take_turn() returns true if
--- no other reader has moved the feed since it had the given version.
+-- Otherwise begin_turn() returns false, and take_turn() locks the feed when there are rows. The function take_turn()
+-- returns true if no other reader has moved the feed since it had the given version.
 CREATE FUNCTION inorder_internal.begin_turn(feed bigint) RETURNS boolean
 AS 'MODULE_PATHNAME', 'lock_feed' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 

@@ -33,8 +33,8 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
 -- Return the origin of transaction numbers: system identifier and timeline, such as 7654321098765432109/1. Numbers of
 -- one origin never repeat. After a restore or a promotion there is another origin, and numbers may repeat. Two servers
--- that were promoted from copies of one backup have the same origin, unless the second server found the timeline
--- history of the first server when it was promoted.
+-- that were promoted from copies of one backup may have the same origin. The second server gets another timeline only
+-- if it finds the timeline history of the first server when it is promoted.
 CREATE FUNCTION inorder_internal.server_origin() RETURNS text
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
 
@@ -79,9 +79,9 @@ BEGIN
     END IF;
 END $$;
 
--- Return true if a row of the catalog that the snapshot sees was changed after the snapshot was taken; always false in
--- READ COMMITTED, where each statement has a new snapshot. The argument is xmax of the row: the transaction that
--- changed the row. If that transaction had ended when the snapshot was taken, the change was rolled back.
+-- Return true if a catalog row that the snapshot sees was changed after the snapshot was taken. In READ COMMITTED the
+-- result is always false, because each statement has a new snapshot. The argument is xmax of the row: the transaction
+-- that changed the row. If that transaction had ended when the snapshot was taken, the change was rolled back.
 CREATE FUNCTION inorder_internal.is_changed(changed_by xid) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN current_setting('transaction_isolation'::text) <> 'read committed'::text

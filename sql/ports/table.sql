@@ -69,8 +69,8 @@ RETURN to_regclass('pg_catalog.pg_dist_partition'::text);
 
 -- Raise an error if Citus manages the table or a partition of the table, as a distributed table, a reference table or a
 -- local table. A shard is an ordinary table on its node, and can be read there. No function of Citus is called. The
--- catalog is read only if it belongs to the extension citus, and is in pg_catalog, where only a superuser can create a
--- table.
+-- catalog is read only if it belongs to the extension citus, and is in pg_catalog. Only a superuser can create a table
+-- there.
 CREATE FUNCTION inorder_internal.check_local(relation regclass) RETURNS void
 LANGUAGE plpgsql STABLE STRICT SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -680,8 +680,8 @@ END $$;
 CREATE FUNCTION inorder_internal.prove_order(t inorder_internal.feed_table) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    -- In the SQL edition, each admitted role can write the rows of the state. The values of a type of another role
-    -- would be compared by a function of that role, with the privileges of the reader.
+    -- In the SQL edition, each admitted role can write the rows of the state. If another role owned the type of a
+    -- column, a function of that role would compare the values, with the privileges of the reader.
     IF cardinality(t.order_columns) = 0
        OR NOT t.is_uuid AND (
            SELECT array_agg(a.attname ORDER BY k.place) = t.order_columns

@@ -2,10 +2,10 @@
  * cursor.c
  *	  A walk along the index of a table, through ranges of keys.
  *
- * Entries between two ranges are skipped one by one or, if there are many, by another descent in the index.  No code
- * of the table's owner runs, because the first column of the index is a uuid or a bigint with the server's own
- * comparison (index_of() in sql/ports/table.sql), and rows are only checked for visibility.  As in an index-only scan,
- * this check is not necessary in an all-visible page.
+ * Entries between two ranges are skipped one by one or, if there are many, by another descent in the index.  No code of
+ * the table's owner runs.  The first column of the index is a uuid or a bigint with the server's own comparison
+ * (index_of() in sql/ports/table.sql), and rows are only checked for visibility.  As in an index-only scan, this check
+ * is not necessary in an all-visible page.
  */
 #include "postgres.h"
 

@@ -108,9 +108,9 @@ order_of(const Reading *reading)
 
 /*
  * Return the query for rows in ranges of keys.  Its two parameters are the bounds of one range, or arrays of the lower
- * and upper bounds of several ranges.  from_ranges() and between_keys() in sql/feed/query.sql explain OFFSET 0 and the
- * condition of a partial index.  Unlike other queries, this query does not name the row type of the table, because the
- * names in the query are checked each time before it is planned.
+ * and upper bounds of several ranges.  The comments of from_ranges() and between_keys() in sql/feed/query.sql explain
+ * OFFSET 0 and the condition of a partial index.  Unlike other queries, this query does not name the row type of the
+ * table, because the names in the query are checked each time before it is planned.
  */
 static char *
 text_for(const Table *table, bool is_many)
