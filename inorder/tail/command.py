@@ -99,7 +99,7 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )  # fmt: skip
 @option(
     "--accept-output", is_flag=True,
-    help="Continue even if standard output is not the file that the position belongs to.",
+    help="Continue even if the output is not the file or the directory that the position belongs to.",
 )  # fmt: skip
 @option(
     "--batch-rows", section="Batches", type=count(1, MOST_ROWS), default="10k",

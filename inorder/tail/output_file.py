@@ -23,6 +23,7 @@ from inorder.tail.formats import Format
 from inorder.tail.sinks import STANDARD_OUTPUT, Report, Sink
 from inorder.tail.source import Source
 from inorder.tail.state import Mark
+from inorder.text import one_line
 
 OPENED = f"/proc/self/fd/{STANDARD_OUTPUT}"
 ATTRIBUTE = "user.inorder.output"
@@ -207,6 +208,12 @@ class FileSink(Sink):
     def resume(self, source: Source, accept: bool) -> None:
         self.source, mark, begun = source, source.output(), source.begun
         self.known_id = mark.id if mark else None
+        if mark is not None and mark.is_directory and not accept:
+            where = f" {one_line(mark.id)}" if mark.id else ""
+            raise InputError(
+                about_file(f"the position belongs to the directory{where}, not to this file\n")
+                + "HINT:  Use --format parquet and --directory, or --accept-output to continue in this file."
+            )
         try:
             self.size = self.start = self.file.end() if mark is None else self.file.place(mark, begun)
         except MismatchError as reason:

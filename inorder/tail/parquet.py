@@ -5,6 +5,7 @@ A file appears in the directory only when it is complete.
 
 import hashlib
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ from inorder.tail.request import MOST_ROWS, Request
 from inorder.tail.sinks import Report, Sink
 from inorder.tail.source import Source
 from inorder.tail.state import Mark
-from inorder.text import quoted
+from inorder.text import one_line, quoted
 
 CLAIM = ".inorder"  # the file that names the reader to which the directory belongs
 GROUP_BYTES = 64 * 1024 * 1024  # size of a row group in memory; a row group is compressed as a whole
@@ -78,10 +79,6 @@ class ParquetSink(Sink):
         self.is_claimed = False
         self.file: File | None = None
         self.group: list[Any] = []  # Arrow batches that were not written yet
-        try:
-            self.directory.mkdir(exist_ok=True)
-        except OSError as error:
-            raise failed(f"cannot create the directory {self.directory}", error) from error
 
     def resume(self, source: Source, accept: bool) -> None:
         """Check that the files belong to this reader.
@@ -96,12 +93,46 @@ class ParquetSink(Sink):
         self.recorded = mark.last if mark else ""
         if self.request.position is not None:
             self.refuse_others(source)
+            if mark is not None and not accept and not last_batch_in(self.directory):
+                self.refuse_new_directory(mark)
+        try:
+            self.directory.mkdir(exist_ok=True)
+        except OSError as error:
+            raise failed(f"cannot create the directory {self.directory}", error) from error
+
+    def refuse_new_directory(self, mark: Mark) -> None:
+        """Raise InputError: the earlier batches are in another directory, or in a file."""
+        if not mark.is_directory:
+            raise InputError(
+                f"{self.request.position} belongs to a file, not to the directory {self.directory}\n"
+                "HINT:  Append to that file with its --format, or use --accept-output to continue in this directory."
+            )
+        raise InputError(
+            f"{self.directory} is not the directory that {self.request.position} belongs to: it has no batch\n"
+            f"HINT:  {self.hint_for(mark)}"
+        )
+
+    def hint_for(self, mark: Mark) -> str:
+        previous = "the directory with the last batch"
+        if (path := self.previous(mark)) is not None:
+            previous = f"--directory {shlex.quote(one_line(str(path)))}"
+        return (
+            f"Use {previous}. Or use --accept-output to continue in {self.directory}; move the earlier files there "
+            "to have all rows in one directory."
+        )
+
+    def previous(self, mark: Mark) -> Path | None:
+        """Return the directory in which the last batch was written, if the batch is still there."""
+        if mark.id is None or not Path(mark.id).is_absolute() or Path(mark.id) == self.directory.resolve():
+            return None
+        with suppress(OSError, ValueError):
+            return Path(mark.id) if digest_of(last_batch_in(Path(mark.id))) == mark.last else None
+        return None
 
     def claim(self, source: Source) -> None:
         self.refuse_others(source)
-        claim = self.directory / CLAIM
-        if claim.exists() and not source.is_new:
-            self.last = "".join(claim.read_text(encoding="utf-8").splitlines()[1:2])
+        if not source.is_new:
+            self.last = last_batch_in(self.directory)
         for partial in self.directory.glob(f"{CLAIM}.*.partial"):  # left by a killed run
             partial.unlink(missing_ok=True)
         self.write_claim(source, self.last)
@@ -143,17 +174,23 @@ class ParquetSink(Sink):
                     "HINT:  Give an empty directory: this one has files of another feed with this name."
                 )
         elif self.last not in ("", name) and digest_of(self.last) != self.recorded and not self.accepts:
+            assert self.source is not None
+            if (mark := self.source.output()) is not None and self.previous(mark) is not None:
+                raise InputError(
+                    f"{self.directory} does not have the last batch of {self.request.position}\n"
+                    f"HINT:  {self.hint_for(mark)}"
+                )
             raise InputError(
                 f"{self.directory} has batch {self.last}, which {self.request.position} does not have: the position "
-                "file is a copy from before that batch, or has since been used with another directory\n"
-                "HINT:  Restore the newest copy, or give an empty directory; or remove the files with rows after the "
-                "position, which are then delivered again, and use --accept-output."
+                "file is a copy from before that batch, or has since been used with another output\n"
+                "HINT:  Restore the newest copy. Or use --accept-output with an empty directory, or after removing the "
+                "files with rows after the position: these rows are delivered again."
             )
         self.name = name
         return None
 
     def mark(self) -> Mark | None:
-        return Mark(0, digest_of(self.given)) if self.given else None
+        return Mark(0, digest_of(self.given), path_text(self.directory)) if self.given else None
 
     def check(self) -> None:
         if not self.is_claimed:
@@ -218,6 +255,17 @@ class ParquetSink(Sink):
 
     def close(self) -> None:
         self.forget()
+
+
+def last_batch_in(directory: Path) -> str:
+    """Return the name of the last batch in a directory, or "" if it has none."""
+    claim = directory / CLAIM
+    return "".join(claim.read_text(encoding="utf-8", errors="replace").splitlines()[1:2]) if claim.exists() else ""
+
+
+def path_text(directory: Path) -> str:
+    """Return the path for the position file, in which each string must be valid Unicode."""
+    return os.fsencode(directory.resolve()).decode(errors="replace")
 
 
 def digest_of(name: str) -> str:

@@ -19,7 +19,9 @@ Kept = TypeVar("Kept")
 
 @dataclass(frozen=True)
 class Mark:
-    """The end of the delivered rows in a regular file.
+    """The end of the delivered rows in a regular file, or the last batch in a directory.
+
+    A directory is recognized by its last batch. Its size here is 0, and its id is its path, for messages.
 
     A file is recognized by its content: its length, and the hash of the last bytes before the mark. A file that was
     copied, moved or restored, even to another file system or host, is therefore accepted. The id distinguishes a
@@ -29,6 +31,10 @@ class Mark:
     size: int
     last: str
     id: str | None = None
+
+    @property
+    def is_directory(self) -> bool:
+        return self.size == 0 and (self.id is None or self.id.startswith("/"))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from conftest import LONG_RUN
 from tail_runs import Tail, insert
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.server
 
@@ -150,6 +150,64 @@ def test_an_older_copy_of_the_position_file_is_refused(fresh: Connection, tail: 
     insert(fresh, 5, 51)
     tail(*RUN)
     assert rows(tail.folder) == list(range(1, 56))
+
+
+def test_another_directory_is_refused(fresh: Connection, tail: Tail) -> None:
+    """With a misspelled directory, the rows of an export would be in two directories."""
+    insert(fresh, 3)
+    tail(*RUN)
+    insert(fresh, 3, 4)
+    other = (*RUN[:-1], "other")
+    for _ in range(2):
+        error = tail(*other, code=2)
+        assert "other is not the directory that p belongs to: it has no batch\n" in error
+        assert f"HINT:  Use --directory {tail.folder.resolve() / 'out'}. Or use --accept-output" in error
+        assert not (tail.folder / "other").exists()
+    tail(*other, "--accept-output")
+    insert(fresh, 3, 7)
+    tail(*other)
+    insert(fresh, 3, 10)
+    error = tail(*RUN, code=2)
+    assert "out does not have the last batch of p\n" in error
+    assert f"HINT:  Use --directory {tail.folder.resolve() / 'other'}. Or use --accept-output" in error
+    for path in (tail.folder / "other").glob(FILES):
+        path.rename(tail.folder / "out" / path.name)
+    tail(*RUN, "--accept-output")
+    tail(*RUN)
+    assert rows(tail.folder) == list(range(1, 13))
+
+
+def test_a_directory_may_be_moved(fresh: Connection, tail: Tail) -> None:
+    insert(fresh, 3)
+    out, name = tail.folder / "out", os.fsdecode(b"o'\xff")
+    tail(*RUN)
+    out.rename(tail.folder / name)
+    insert(fresh, 3, 4)
+    error = tail(*RUN, code=2)  # as if the file system of the directory were not mounted
+    assert "HINT:  Use the directory with the last batch. Or use --accept-output" in error
+    for first in (4, 7):
+        tail(*RUN[:-1], name)
+        insert(fresh, 3, first + 3)
+    assert name not in tail(*RUN, code=2)
+    (tail.folder / name).rename(out)
+    tail(*RUN)
+    assert rows(tail.folder) == list(range(1, 13))
+
+
+def test_a_file_and_a_directory_are_different_outputs(fresh: Connection, tail: Tail) -> None:
+    insert(fresh, 3)
+    tail(*RUN)
+    insert(fresh, 3, 4)
+    with tail.started(*RUN[:3], to="file") as running:
+        assert running.wait(PATIENCE) == 2 and running.stderr
+        assert f"the position belongs to the directory {tail.folder.resolve() / 'out'}, not" in (
+            running.stderr.read().decode()
+        )
+    tail.appended(*RUN[:3], "--accept-output", to="file")
+    insert(fresh, 3, 7)
+    assert "p belongs to a file, not to the directory new" in tail(*RUN[:-1], "new", code=2)
+    tail.appended(*RUN[:3], to="file")
+    assert rows(tail.folder) == [1, 2, 3] and tail.rows("file") == list(range(4, 10))
 
 
 def test_a_file_of_another_feed_stays(fresh: Connection, tail: Tail) -> None:
