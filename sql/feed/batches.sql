@@ -5,9 +5,9 @@
 -- to return it, or to extend the lease. After a restart, a worker with the same name, in any session, gets its batch
 -- again immediately, with a new token. If two processes use one name, the process that asked last has the batch.
 -- Another worker gets the batch after the batch was returned, or after the lease has expired by the clock of the
--- server. A jump of the clock only makes leases expire early or late, because the token, and not the clock, decides
--- which worker may finish the batch. After a limited number of tries a batch is dead, and no worker gets it until
--- feed_retry_batch() is called.
+-- server. If the clock jumps, leases only expire early or late. The token, and not the clock, decides which worker may
+-- finish the batch. After a limited number of tries a batch is dead, and no worker gets it until feed_retry_batch() is
+-- called.
 
 -- Return the unfinished batches of the workers of a feed. The search begins at the first unfinished batch, because row
 -- versions of finished batches remain in the table as long as an older transaction is open.
@@ -221,8 +221,8 @@ BEGIN
     END LOOP;
     IF b.number IS NOT NULL THEN
         stored_number := b.number;
-        -- An open batch gets its number when it is first given to a worker. If the server is later replaced by a copy
-        -- of an earlier state, the batch has no number yet in this state, and perhaps fewer rows. The batch must then
+        -- An open batch gets its number when it is first given to a worker. A copy of the server that was made earlier
+        -- has the batch without a number, and perhaps with fewer rows. If this copy replaces the server, the batch must
         -- not get the same number again.
         IF b.is_open THEN
             UPDATE inorder_internal.feed_state AS s

@@ -41,8 +41,8 @@ BEGIN
     END CASE;
 END $$;
 
--- Raise an error unless a column of a checked table can define an order or, if "divides" is true, assigns each row
--- permanently to one share.
+-- Raise an error unless a column of a checked table can define an order. If "divides" is true, the column must instead
+-- assign each row permanently to one share.
 CREATE FUNCTION inorder_internal.prove_column(t inorder_internal.feed_table, column_name name, divides boolean)
 RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

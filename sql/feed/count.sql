@@ -6,9 +6,9 @@
 -- the fold that stored the set. A snapshot that sees the fold therefore sees all rows of these transactions, and each
 -- row is in exactly one of the two numbers.
 
--- Return a string that identifies the file for which a stored count is valid. It consists of the system identifier, the
--- file, the versions of the attachments (for a partition), and the versions of the guard. "is_placed" is true if the
--- result is compared with a stored string.
+-- Return a string that identifies the file for which a stored count is valid. The string consists of the system
+-- identifier, the file, the versions of the attachments (for a partition), and the versions of the guard. "is_placed"
+-- is true if the result is compared with a stored string.
 CREATE FUNCTION inorder_internal.storage(relation regclass, part regclass, is_placed boolean DEFAULT false)
 RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -118,8 +118,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Return the query that counts a table: the stored count plus the number of rows of all other transactions, in some of
--- the tables that known_parts() returns.
+-- Return the query that counts rows in some of the tables that known_parts() returns. The query adds the number of rows
+-- of all other transactions to the stored count.
 CREATE FUNCTION inorder_internal.count_query(
     t inorder_internal.feed_table, caller oid, leaves oid[], others int8multirange[], stored bigint, wanted boolean[]
 ) RETURNS text

@@ -85,8 +85,8 @@ BEGIN
                   inorder_internal.partition_bounds(relation, member));
 END $$;
 
--- Return the query that returns a fault if a table or partition has rows of a set of transactions, or rows of another
--- transaction up to a key.
+-- Return the query that looks in a table or partition for rows of a set of transactions, and for rows of another
+-- transaction up to a key. If there are such rows, the query returns a fault.
 CREATE FUNCTION inorder_internal.passed_query(
     t inorder_internal.feed_table, transactions int8multirange, partial bigint, last_key text[], member regclass,
     caller oid, fault text

@@ -246,8 +246,8 @@ END $$;
 
 -- Use the indexes to find the batch that follows a position (next.c). The attribute "batch" is null if no batch
 -- follows. If the indexes are not sufficient, or if the table has changed since the position was made, is_all is null.
--- In that case has_rows is true if rows were found (the table is then locked), and is_costly is true if the search for
--- rows was costly.
+-- In that case has_rows is true if rows were found, and the table is then locked. The attribute is_costly is true if
+-- the search for rows was costly.
 CREATE FUNCTION inorder_internal.next_by_index(
     t inorder_internal.feed_table, p @extschema@.feed_position, max_rows int, whole boolean, passes boolean, caller oid
 ) RETURNS inorder_internal.found_batch

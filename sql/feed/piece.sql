@@ -1,10 +1,11 @@
 -- Delivery in the order of a column: the next piece of a set. order.sql explains why the order is right.
 --
 -- A piece is found with one of two methods. The first method walks the index of the column from the first value on, and
--- skips the rows of other transactions. It is faster if most rows belong to the set, as in a backlog. The second method
--- fetches the rows of the set by number, and sorts them. It is faster if the set has few rows. The planner and
--- statistics do not show which method is faster. Both methods are therefore tried in turn with a budget of rows, which
--- grows until one of them succeeds. The search then takes a small multiple of the time that the faster method takes.
+-- skips the rows of other transactions. This walk is faster if most rows belong to the set, as in a backlog. The second
+-- method fetches the rows of the set by number, and sorts them. This method is faster if the set has few rows. The
+-- planner and statistics do not show which method is faster. Both methods are therefore tried in turn with a budget of
+-- rows, which grows until one of them succeeds. The search then takes a small multiple of the time that the faster
+-- method takes.
 
 -- The result of a search for rows after a position.
 --

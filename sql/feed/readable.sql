@@ -41,8 +41,8 @@ BEGIN ATOMIC
            OR g.tgrelid = relation AND g.tgname IN ('zz_inorder_guard', 'zz_inorder_update', 'zz_inorder_delete'));
 END;
 
--- Return true if feed_enable() was called for a table, with this column unless key_column is null, and the guard of the
--- table is intact.
+-- Return true if feed_enable() was called for a table, and the guard of the table is intact. Unless key_column is null,
+-- the table must have been enabled with this column.
 CREATE FUNCTION inorder_internal.is_enabled(relation regclass, key_column name) RETURNS boolean
 LANGUAGE sql STABLE
 -- Checking a guard may lock its table. A subquery therefore finds the row whose guard is checked, because a WHERE

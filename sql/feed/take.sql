@@ -53,8 +53,8 @@ END $$;
 -- Move the position of a locked feed past the unread part of a set, if this part has no rows and a batch follows. If no
 -- batch follows, record the poll from time to time, because the view "feeds" shows the last poll. A poll that is
 -- recorded also moves the position past the unread part of a transaction or of an ordered set, if this part has no
--- rows. It also moves the position past transactions without rows, if examining them took a long time. The next poll
--- then need not examine them again.
+-- rows. Such a poll also moves the position past transactions without rows, if examining them took a long time. The
+-- next poll then need not examine them again.
 CREATE FUNCTION inorder_internal.pass_rest(f inorder_internal.feed_view) RETURNS inorder_internal.feed_view
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

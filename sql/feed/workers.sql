@@ -3,7 +3,7 @@
 -- The position of a feed includes the unfinished batches of its workers. The next batch, ended(now) - position, is
 -- therefore disjoint from all unfinished batches. Finishing a batch deletes it from the unfinished batches, and does
 -- not move the position. The transactions that have been read are the transactions of the position without those of
--- unfinished batches: see unfinished_totals(). batches.sql decides which worker gets a batch.
+-- unfinished batches: see unfinished_totals(). The functions in batches.sql decide which worker gets a batch.
 
 -- Return the given interval. Raise an error unless it is in the allowed range.
 CREATE FUNCTION inorder_internal.checked_lease(what text, lease interval, least_lease interval)

@@ -4,8 +4,8 @@
 -- tool. The file is one statement, which is executed as a whole or not at all. docs/hosted.md lists the functions that
 -- this edition lacks, and its limits. script/edition generates this file.
 --
--- No function is SECURITY DEFINER: each function runs with the privileges of its caller. feed_admit(), at the end of
--- the file, grants the privileges that a role needs.
+-- No function is SECURITY DEFINER: each function runs with the privileges of its caller. The function feed_admit() at
+-- the end of the file grants the privileges that a role needs.
 
 DO $$
 DECLARE

@@ -37,14 +37,14 @@ CREATE FUNCTION inorder_internal.keep_proof_of_column(t inorder_internal.feed_ta
 RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Run a query over one table with the privileges of the caller (query.c), and return its first row, an array of type
--- text[]; null if there is no row. If "walks" is true, the query reads the first rows using an index, and must not be
+-- Run a query on one table with the privileges of the caller (query.c). Return its first row, which is an array of
+-- strings; null if there is no row. If "walks" is true, the query reads the first rows using an index, and must not be
 -- planned with a sort.
 CREATE FUNCTION inorder_internal.as_caller(t inorder_internal.feed_table, query text, walks boolean, caller oid)
 RETURNS text[]
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
--- Run a query over one table with the privileges of the caller, and return the number that is its result. If
+-- Run a query on one table with the privileges of the caller, and return the number that the query selects. If
 -- "parallel" is true, the query may use parallel workers.
 CREATE FUNCTION inorder_internal.count_as_caller(
     t inorder_internal.feed_table, query text, parallel boolean, caller oid
@@ -52,8 +52,8 @@ CREATE FUNCTION inorder_internal.count_as_caller(
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE PARALLEL UNSAFE;
 
 -- Return an array with an element for each leaf. An element is true if the leaf has rows of the set of transactions
--- that has the same subscript in "numbers". It is also true if this set is null, or if the rows cannot be found using
--- an index.
+-- that has the same subscript in "numbers". The element is also true if this set is null, or if the rows cannot be
+-- found using an index.
 CREATE FUNCTION inorder_internal.leaves_with(t inorder_internal.feed_table, leaves oid[], numbers int8multirange[])
 RETURNS boolean[]
 AS 'MODULE_PATHNAME', 'leaves_with_numbers' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;

@@ -1,4 +1,4 @@
--- The checks of a table before it is read. They prove that no row has bypassed the guard, and that an index finds the
+-- Checks of a table before it is read. The checks prove that no row has bypassed the guard, and that an index finds the
 -- rows.
 --
 -- The checks read the catalog, under locks on the table and all of its partitions. In the extension the result, called

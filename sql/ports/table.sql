@@ -511,7 +511,8 @@ RETURN NOT EXISTS (
     WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND c.contype = 'f'::"char");
 
 -- Return the tables whose attachment or guard has changed since a position stored them. In a restored database, these
--- are the tables whose name the position does not contain. was_attached is true if only the guard has changed.
+-- are the tables whose name the position does not contain. The column was_attached is true if only the guard has
+-- changed.
 CREATE FUNCTION inorder_internal.new_members(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], origin text
 ) RETURNS TABLE (member regclass, was_attached boolean)

@@ -33,8 +33,8 @@ check_positive(const char *name, int32 value)
 }
 
 /*
- * Raise an error unless a relation is a sequence.  nextval() reports a missing relation as an internal error, and its
- * message for other relations differs between server versions.
+ * Raise an error unless a relation is a sequence.  The function nextval() reports a missing relation as an internal
+ * error, and its message for other relations differs between server versions.
  */
 static void
 check_sequence(Oid relation)
