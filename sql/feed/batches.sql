@@ -317,15 +317,18 @@ BEGIN
           FROM inorder_internal.unfinished_batches(unfinished_totals.feed) AS w) AS b;
 END $$;
 
--- Warn if dead batches are discarded with their feed.
-CREATE FUNCTION inorder_internal.warn_of_dead(f inorder_internal.feed) RETURNS void
+-- Warn if a feed has unfinished batches, which the caller is about to discard. Open batches do not count, because no
+-- worker has them yet.
+CREATE FUNCTION inorder_internal.warn_of_unfinished(f inorder_internal.feed) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    amount bigint := (SELECT count(*) FROM inorder_internal.worker_batch AS b
-                      WHERE b.feed = f.id AND b.dead_since IS NOT NULL);
+    batches record;
 BEGIN
-    IF amount > 0 THEN
-        RAISE WARNING 'discarding % dead batches of feed "%"', amount, f.name;
+    SELECT count(*) AS unfinished, count(b.dead_since) AS dead INTO batches
+    FROM inorder_internal.worker_batch AS b WHERE b.feed = f.id AND NOT b.is_open;
+    IF batches.unfinished > 0 THEN
+        RAISE WARNING 'discarding unfinished batches of feed "%": %', f.name, batches.unfinished
+        USING DETAIL = format('Dead batches among them: %s.', batches.dead);
     END IF;
 END $$;
 
@@ -338,6 +341,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     dead_batch bigint;
 BEGIN
+    -- In a state that was restored from another server, the transactions have the numbers of that server.
     IF written_here THEN
         SELECT min(b.number) INTO dead_batch FROM inorder_internal.worker_batch AS b
         WHERE b.feed = f.id AND b.dead_since IS NOT NULL AND b.written_here AND (b.batch).transactions && read;
@@ -348,9 +352,8 @@ BEGIN
                   HINT = 'Call feed_finish_batch() or feed_retry_batch() for these batches first. '
                          'The view feed_batches shows them.';
         END IF;
-    ELSIF read <> '{}' THEN
-        PERFORM inorder_internal.warn_of_dead(f);  -- the numbers of these transactions are different on this server
     END IF;
+    PERFORM inorder_internal.warn_of_unfinished(f);
     DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = f.id;
     UPDATE inorder_internal.feed_state AS s SET first_batch = NULL WHERE s.feed = f.id AND s.first_batch IS NOT NULL;
 END $$;

@@ -35,7 +35,7 @@ BEGIN
     FOR feed IN SELECT f.id FROM inorder_internal.feed AS f
                 WHERE f.name = feed_name AND f.owner = caller AND f.system = inorder_internal.server_system()
                   AND NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = f.relation) LOOP
-        RAISE WARNING 'discarding unfinished batches of feed "%", whose table was dropped', feed_name;
+        RAISE WARNING 'dropping the existing feed "%", whose table was dropped', feed_name;
         PERFORM inorder_internal.drop_feed(feed, caller);
     END LOOP;
     -- The id is random. With a counter, sessions that create feeds would wait for each other's transactions.
@@ -75,7 +75,7 @@ END $$;
 CREATE FUNCTION inorder_internal.drop_feed(feed bigint, caller oid) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM inorder_internal.warn_of_dead(inorder_internal.given_feed(feed, caller));
+    PERFORM inorder_internal.warn_of_unfinished(inorder_internal.given_feed(feed, caller));
     DELETE FROM inorder_internal.worker_batch AS b WHERE b.feed = drop_feed.feed;
     DELETE FROM inorder_internal.share_worker AS w WHERE w.feed = drop_feed.feed;
     PERFORM inorder_internal.given_feed(feed, caller), inorder_internal.forget_feed(feed), inorder_internal.sweep();
