@@ -106,7 +106,10 @@ BEGIN
         RAISE 'permission denied for feed "%"', f.name USING ERRCODE = 'insufficient_privilege';
     ELSIF has_table_privilege(f.relation::oid, 'SELECT') IS NULL THEN
         RAISE 'the table of feed "%" was dropped', f.name USING ERRCODE = 'undefined_table',
-              HINT = format('The views feeds and feed_batches show unfinished batches until feed_drop(%L).', f.name);
+              HINT = CASE WHEN inorder_internal.has_unfinished(f.id)
+                          THEN format('To remove the feed and its unfinished batches, which the view feed_batches '
+                                      'shows, call feed_drop(%L).', f.name)
+                          ELSE format('To remove the feed, call feed_drop(%L).', f.name) END;
     ELSIF s.written_here IS NOT TRUE AND NOT seeks THEN
         PERFORM inorder_internal.say_restored(f);
     END IF;
