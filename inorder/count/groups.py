@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -31,6 +32,15 @@ def columns_of(text: str) -> list[str]:
     return [name[1:-1].replace('""', '"') if name.startswith('"') else name.lower() for name in names]
 
 
+def text_of(columns: Sequence[str]) -> str:
+    """Return the value of --by for these columns.
+
+    >>> text_of(["status", "Day"]), columns_of(text_of(["status", "Day"]))
+    ('status,"Day"', ['status', 'Day'])
+    """
+    return ",".join(name if re.fullmatch("[a-z0-9_]+", name) else sql.Identifier(name).as_string() for name in columns)
+
+
 class GroupCounter(Counter):
     """The row counts of a table, grouped by the given columns."""
 
@@ -54,14 +64,16 @@ class GroupCounter(Counter):
         self.session.row(STOP, **self.parts)
 
     def groups(self) -> list[dict[str, Any]]:
-        views = self.session.rows(query("count_view"), **self.parts)
-        if not views:
-            by = ",".join(self.columns)
-            raise InputError(
-                f"table {self.table.shown} has no count by {by or 'no column'}\n"
-                f"HINT:  The owner of the table can start it: inorder count start {self.name} --by '{by}'"
-            )
-        rows = self.session.rows(sql.SQL("SELECT * FROM {view}"), view=sql.Identifier(*map(str, views[0])))
+        views = {tuple(columns): view for columns, *view in self.session.rows(query("count_views"), **self.parts)}
+        if tuple(self.columns) not in views:
+            by = text_of(self.columns)
+            hint = f"The owner of the table can start it: inorder count start {self.name} --by '{by}'"
+            for columns in views:
+                if sorted(columns) == sorted(self.columns):
+                    hint = f"Name the columns in the order of the count: --by '{text_of(columns)}'"
+            raise InputError(f"table {self.table.shown} has no count by {by or 'no column'}\nHINT:  {hint}")
+        view = sql.Identifier(*map(str, views[tuple(self.columns)]))
+        rows = self.session.rows(sql.SQL("SELECT * FROM {view}"), view=view)
         names = [*self.columns, "count"]
         return [dict(zip(names, map(plain, row), strict=True)) for row in sorted(rows, key=by_count)]
 

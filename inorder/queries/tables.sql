@@ -101,10 +101,13 @@ WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{{r,p}}'::pg_catalog."char"[])
   AND n.nspname OPERATOR(pg_catalog.!~) '^(pg_|information_schema$|inorder_internal$)'::pg_catalog.text
 ORDER BY c.oid LIMIT 10000
 
--- count_view: Return the schema and the name of the view with the counts of a table by some columns. Any role with
+-- count_views: Return the columns, the schema and the name of each view with counts of a table by group. Any role with
 -- TRIGGER on the table may create a trigger with this name. The view and the function must therefore belong to the
 -- owner of the table.
-SELECT n.nspname, v.relname
+SELECT ARRAY(
+    SELECT a.attname::pg_catalog.text FROM pg_catalog.pg_attribute AS a
+    WHERE a.attrelid OPERATOR(pg_catalog.=) v.oid AND a.attnum OPERATOR(pg_catalog.>) '0'::pg_catalog.int2
+      AND a.attnum OPERATOR(pg_catalog.<) v.relnatts ORDER BY a.attnum), n.nspname, v.relname
 FROM pg_catalog.pg_class AS t
 JOIN pg_catalog.pg_trigger AS g ON g.tgrelid OPERATOR(pg_catalog.=) t.oid
 JOIN pg_catalog.pg_proc AS f ON f.oid OPERATOR(pg_catalog.=) g.tgfoid
@@ -115,7 +118,4 @@ JOIN pg_catalog.pg_class AS v ON v.relnamespace OPERATOR(pg_catalog.=) f.proname
     AND v.relowner OPERATOR(pg_catalog.=) t.relowner
 WHERE t.oid OPERATOR(pg_catalog.=) {table}
   AND g.tgname OPERATOR(pg_catalog.~) '^zz_inorder_count_[0-9a-f]+_row$'
-  AND {names}::pg_catalog.name[] OPERATOR(pg_catalog.=) ARRAY(
-      SELECT a.attname FROM pg_catalog.pg_attribute AS a
-      WHERE a.attrelid OPERATOR(pg_catalog.=) v.oid AND a.attnum OPERATOR(pg_catalog.>) '0'::pg_catalog.int2
-        AND a.attnum OPERATOR(pg_catalog.<) v.relnatts ORDER BY a.attnum)
+ORDER BY v.relname

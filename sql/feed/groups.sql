@@ -526,6 +526,16 @@ BEGIN
             WHERE c.oid = relation);
 END $$;
 
+-- Return a list of the first 20 columns of a table, for a hint.
+CREATE FUNCTION inorder_internal.first_columns(relation regclass) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT concat(string_agg(quote_ident(a.attname), ', ' ORDER BY a.place) FILTER (WHERE a.place <= 20),
+                          CASE WHEN count(*) > 20 THEN ' and others' END)
+            FROM (SELECT c.attname, row_number() OVER (ORDER BY c.attnum) AS place FROM pg_attribute AS c
+                  WHERE c.attrelid = relation AND c.attnum > 0 AND NOT c.attisdropped) AS a);
+END $$;
+
 -- Raise an error unless the caller is the owner of a table whose rows can be counted by some columns.
 CREATE FUNCTION inorder_internal.check_groups(caller oid, relation regclass, columns name[]) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -554,8 +564,10 @@ BEGIN
         RAISE 'cannot count % by group: %', relation, problem
         USING ERRCODE = CASE WHEN problem LIKE '% does not exist' THEN 'undefined_column'
                              ELSE 'feature_not_supported' END,
-              HINT = 'Supported types are exact numbers, texts, times, uuid, bool, bytea, bit strings, addresses and '
-                     'enumerations.';
+              HINT = CASE WHEN problem LIKE '% does not exist'
+                          THEN format('The columns of the table are %s.', inorder_internal.first_columns(relation))
+                          ELSE 'Supported types are exact numbers, texts, times, uuid, bool, bytea, bit strings, '
+                               'addresses and enumerations.' END;
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation);
 END $$;
@@ -832,7 +844,11 @@ BEGIN
           AND to_regclass(g.view) IS NULL LIMIT 1;
     IF NOT FOUND THEN
         RAISE 'table % has no count by %', relation, coalesce(quote_literal(by), 'NULL')
-        USING ERRCODE = 'object_not_in_prerequisite_state';
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              HINT = coalesce((SELECT format('The counts by group are %s.', string_agg(
+                                   format('%s (by => %L)', g.view, g.columns), ', ' ORDER BY g.view))
+                               FROM inorder_internal.group_sets(exact_count_stop.relation) AS g HAVING count(*) > 0),
+                              'The table has no count by group.');
     END IF;
     PERFORM inorder_internal.run_statements(ARRAY[concat('DROP VIEW IF EXISTS ', s.view)] || ARRAY(
         SELECT format('DROP TRIGGER %I ON %s', g.tgname, g.tgrelid::regclass) FROM pg_trigger AS g

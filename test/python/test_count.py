@@ -262,6 +262,8 @@ def test_groups_are_counted_after_rows_have_changed(count: Tail, fresh: Connecti
     assert count("show", "orders", "--by", "status", "--format", "csv") == "status,count\ns1,1294\ns2,3\n,3\n"
     assert count("start", "orders", "--by", 'status,"Day"').splitlines()[1] == "s1      2026-01-01  1,294"
     assert count("start", "orders", "--by", "") == "count\n1,300\n"
+    other_order = count("show", "orders", "--by", '"Day",status', code=2)
+    assert "HINT:  Name the columns in the order of the count: --by 'status,\"Day\"'" in other_order
     assert count("fold", "orders") == "0\n"
     assert count("stop", "orders", "--by", "status") == ""
     assert value(fresh, "SELECT to_regclass('orders_by_status') IS NULL") is True
