@@ -19,8 +19,11 @@ BEGIN
     IF present_log IS DISTINCT FROM log THEN
         RAISE 'table % is not the log of the changes of %', log, relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              HINT = CASE WHEN present_log IS NULL THEN format('The owner must call changes_enable(%L).', relation)
-                          ELSE format('The log is %s.', present_log) END;
+              HINT = coalesce(
+                  (SELECT format('That log has the changes of %s: pass null::%1$s.', k.relation)
+                   FROM inorder_internal.logged_by(log) AS k(relation) WHERE k.relation IS NOT NULL),
+                  CASE WHEN present_log IS NULL THEN format('The owner must call changes_enable(%L).', relation)
+                       ELSE format('The log is %s.', present_log) END);
     ELSIF NOT inorder_internal.is_logged(relation) THEN
         RAISE 'changes of table % may be missing from its log', relation
         USING ERRCODE = 'object_not_in_prerequisite_state',

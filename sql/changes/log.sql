@@ -65,6 +65,15 @@ BEGIN
             WHERE c.oid = relation AND inorder_internal.named_by(m.tgargs) = c.oid AND m.tgenabled = 'A');
 END $$;
 
+-- Return the table whose changes a log contains; null if the table is not a log.
+CREATE FUNCTION inorder_internal.logged_by(log regclass) RETURNS regclass
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT k.relation::regclass FROM pg_trigger AS m
+            CROSS JOIN LATERAL inorder_internal.named_by(m.tgargs) AS k(relation)
+            WHERE m.tgrelid = log AND m.tgname = 'zz_inorder_changes' AND inorder_internal.log_of(k.relation) = log);
+END $$;
+
 -- Return the columns of a log in order, the types of the columns, and the types that the columns should have.
 CREATE FUNCTION inorder_internal.log_columns(
     relation regclass, log regclass, OUT names name[], OUT types text[], OUT wanted text[]

@@ -30,6 +30,17 @@ BEGIN
                  'The view feed_batches shows the batches.';
 END $$;
 
+-- Raise the error of a row_type that is not the type of the table.
+CREATE FUNCTION inorder_internal.say_row_type(t inorder_internal.feed_table, row_type regtype) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE 'row_type must be null::%, not of type %', t.relation, row_type
+    USING ERRCODE = 'datatype_mismatch',
+          HINT = CASE WHEN inorder_internal.namesake(t) IS NULL THEN format('Pass null::%s.', t.relation)
+                      ELSE format('The table was renamed, and another table now has its former name. To read the '
+                                  'remaining rows of the renamed table, pass null::%s.', t.relation) END;
+END $$;
+
 -- Raise an error if a feed gets no rows because another table now has the name that writers use. No error is raised as
 -- long as workers have batches.
 CREATE FUNCTION inorder_internal.refuse_swapped(f inorder_internal.feed_view) RETURNS void

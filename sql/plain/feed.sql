@@ -20,12 +20,11 @@ CREATE CONSTRAINT TRIGGER keep_commit AFTER INSERT OR UPDATE OF token, lease_end
 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.token IS NOT NULL) EXECUTE FUNCTION inorder_internal.keep_commit();
 
 -- Raise an error unless row_type is the row type of the table.
-CREATE FUNCTION inorder_internal.check_row_type(relation oid, row_type regtype) RETURNS void
+CREATE FUNCTION inorder_internal.check_row_type(t inorder_internal.feed_table, row_type regtype) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = relation AND c.reltype = row_type) THEN
-        RAISE 'row_type must be null::%, not of type %', relation::regclass, row_type
-        USING ERRCODE = 'datatype_mismatch';
+    IF NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = t.relation AND c.reltype = row_type) THEN
+        PERFORM inorder_internal.say_row_type(t, row_type);
     END IF;
 END $$;
 
@@ -55,7 +54,7 @@ CREATE FUNCTION inorder_internal.rows_of_batch(
 ) RETURNS SETOF anyelement
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET @reads@ AS $$
 BEGIN
-    PERFORM inorder_internal.check_row_type(t.relation, pg_typeof(row_type));
+    PERFORM inorder_internal.check_row_type(t, pg_typeof(row_type));
     RETURN QUERY EXECUTE inorder_internal.text_for_rows(t, b, true);
 EXCEPTION WHEN datatype_mismatch THEN
     PERFORM inorder_internal.say_columns_changed(t.relation, SQLERRM);
@@ -156,7 +155,7 @@ DECLARE
     k record;
 BEGIN
     SELECT * INTO k FROM inorder_internal.next_rows(inorder_internal.caller(), name COLLATE "default", owner, max_rows, false);
-    PERFORM inorder_internal.check_row_type((k.t).relation, pg_typeof(row_type));
+    PERFORM inorder_internal.check_row_type(k.t, pg_typeof(row_type));
     IF k.batch IS DISTINCT FROM NULL THEN
         BEGIN
             RETURN QUERY EXECUTE inorder_internal.text_for_rows(k.t, k.batch, true);
@@ -173,7 +172,7 @@ DECLARE
     k inorder_internal.found_rows := inorder_internal.unfinished_rows(
         inorder_internal.caller(), name COLLATE "default", number, owner);
 BEGIN
-    PERFORM inorder_internal.check_row_type((k.t).relation, pg_typeof(row_type));
+    PERFORM inorder_internal.check_row_type(k.t, pg_typeof(row_type));
     BEGIN
         RETURN QUERY EXECUTE inorder_internal.text_for_rows(k.t, k.batch, true);
     EXCEPTION WHEN datatype_mismatch THEN

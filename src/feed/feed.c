@@ -60,10 +60,7 @@ check_row_type(const Table *table, FunctionCallInfo fcinfo, int argument)
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	if (row_type != get_rel_type_id(table->oid))
-		ereport(ERROR,
-				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("row_type must be null::%s, not of type %s", relation_name(table->oid),
-						format_type_extended(row_type, -1, FORMAT_TYPE_ALLOW_INVALID))));
+		owner_error("say_row_type", 2, (Value[]) {table->description, value_of(ObjectIdGetDatum(row_type), REGTYPEOID)});
 	if (result != NULL && IsA(result, ReturnSetInfo) && !has_columns(row_type, result->expectedDesc))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),

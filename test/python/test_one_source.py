@@ -29,7 +29,6 @@ OF_PORTS = {
     "columns of … were changed after this query began",
     "feed_enable() creates the right triggers.",
     "partitions of … were attached, detached or changed while it was read",
-    "row_type must be null::…, not of type …",
     "sequence with OID … does not exist",
     "statement must not be null",
     "table … was rewritten after the snapshot of this transaction was taken",
