@@ -163,12 +163,15 @@ is_cursor(const EState *state)
 static void
 refuse(const char *reader, const char *where)
 {
+	bool		reads_log = strcmp(reader, "changes_read") == 0;
+
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("%s cannot be called %s", reader, where),
 			 errdetail("The position moves past all rows that %s returns, including those that are not "
 					   "fetched.", reader),
-			 errhint("Limit the rows with max_rows, as in %s(name, row_type, 10). To look at rows without moving the position, call feed_peek.", reader)));
+			 errhint("Limit the rows with max_rows, as in %s(name, row_type, 10). To look at %s without moving the position, call feed_peek%s.",
+					 reader, reads_log ? "logged keys" : "rows", reads_log ? " with the row type of the log" : "")));
 }
 
 /* Raise an error unless the calling query is certain to fetch all rows */
