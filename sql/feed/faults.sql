@@ -24,24 +24,26 @@ BEGIN
             RAISE 'partition % has rows of transactions that the feed has already read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'The partition was attached, or detached and attached again, since the last read.',
-                  HINT = 'If the feed has delivered the rows of the partition, or may skip them, call '
-                         'feed_seek(name, ''here'') or, if the reader keeps the position, reader_seek(table, '
-                         'position). Otherwise detach the partition, then give its rows new numbers (UPDATE ... SET '
-                         'column = DEFAULT) and attach it again in one transaction.';
+                  HINT = format('If the feed has delivered the rows of the partition, or may skip them, call '
+                         '%s or, if the reader keeps the position, reader_seek(%L, position). Otherwise detach the '
+                         'partition, then give its rows new numbers (UPDATE ... SET column = DEFAULT) and attach it '
+                         'again in one transaction.', inorder_internal.seek_call(t.relation), t.relation);
         WHEN 'unguarded' THEN
             RAISE 'the guard of table % was disabled or replaced since the last read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'A trigger of the guard, or the expression of a generated number, was changed. Rows may '
                            'have been written without the guard, or with numbers of transactions that were read.',
-                  HINT = 'If there are no such rows, or the feed may skip them, call feed_seek(name, ''here'') or, if '
-                         'the reader keeps the position, reader_seek(table, position). Otherwise start again.';
+                  HINT = format('If there are no such rows, or the feed may skip them, call %s or, if the reader '
+                                'keeps the position, reader_seek(%L, position). Otherwise start again.',
+                                inorder_internal.seek_call(t.relation), t.relation);
         WHEN 'joined' THEN
             RAISE 'table % may have new rows of transactions that are in the batch', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'Since the batch was made, the table was attached, or its guard was disabled for a while. '
                            'The batch may now have rows that it did not have when it was first read.',
-                  HINT = 'To renew the batch, call feed_seek(name, ''here'') or, if the reader keeps the position, '
-                         'reader_seek(table, position). Or detach the partition until the batch is finished.';
+                  HINT = format('To renew the batch, call %s or, if the reader keeps the position, '
+                                'reader_seek(%L, position). Or detach the partition until the batch is finished.',
+                                inorder_internal.seek_call(t.relation), t.relation);
     END CASE;
 END $$;
 
@@ -205,7 +207,7 @@ BEGIN
               DETAIL = 'Reads would not notice that a partition was attached with rows of transactions that were '
                        'read, that the guard was disabled, or that the primary key was replaced.',
               HINT = format('If there was no such change, call reader_seek(%L, position) or, if the database keeps '
-                            'the position, feed_seek(name, ''here'').', t.relation);
+                            'the position, %s.', t.relation, inorder_internal.seek_call(t.relation));
     END IF;
     PERFORM inorder_internal.check_same(t, p.members, 'position');
 END $$;

@@ -343,6 +343,15 @@ BEGIN
     RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = has_unfinished.feed);
 END $$;
 
+-- A call of feed_seek() for a HINT. The call names the feed if the table has only one feed.
+CREATE FUNCTION inorder_internal.seek_call(relation regclass, argument text DEFAULT '''here''') RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT format('feed_seek(%s, %s)', CASE WHEN count(*) = 1 THEN quote_literal(min(f.name)) ELSE 'name' END,
+                          argument)
+            FROM inorder_internal.feed AS f WHERE f.relation = seek_call.relation);
+END $$;
+
 -- Delete a feed with its state.
 CREATE FUNCTION inorder_internal.forget_feed(feed bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$

@@ -554,9 +554,10 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('The feed has read up to a key of (%s); rows of one transaction are now ordered by (%s).',
                               array_to_string(former, ', '), array_to_string(present, ', ')),
-              HINT = 'Restore that key, call feed_enable(), and continue reading until no transaction is read in part '
-                     'and no batch is unfinished. Or call feed_seek(name, transactions) with the transactions that '
-                     'have been read, with or without this transaction.';
+              HINT = format('Restore that key, call feed_enable(%L), and continue reading until no transaction is read '
+                            'in part and no batch is unfinished. Or call %s with the transactions that have been '
+                            'read, with or without this transaction.', t.relation,
+                            inorder_internal.seek_call(t.relation, 'transactions'));
     END IF;
 END $$;
 
