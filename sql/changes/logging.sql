@@ -120,6 +120,11 @@ BEGIN
               DETAIL = format('The columns have types (%s); the columns of a log have types (%s).',
                               array_to_string(columns.types, ', '), array_to_string(columns.wanted, ', ')),
               HINT = 'Rename that table, then call changes_enable() again. Feeds of that table remain.';
+    ELSIF NOT EXISTS (SELECT FROM inorder_internal.key_columns(log)) THEN
+        RAISE 'log % has no transaction number', log
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              DETAIL = 'The default of the first column of a log must be uuid_xact_nextval().',
+              HINT = inorder_internal.default_statement(log);
     END IF;
     IF EXISTS (SELECT FROM pg_trigger AS g JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname
                WHERE g.tgrelid = log) THEN

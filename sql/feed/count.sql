@@ -94,7 +94,7 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = CASE WHEN EXISTS (SELECT FROM inorder_internal.key_columns(relation))
                           THEN format('The owner must call exact_count_start(%L).', relation)
-                          ELSE inorder_internal.way_to_read(relation) END;
+                          ELSE inorder_internal.way_to_read(relation, true) END;
     END IF;
     RETURN t;
 END $$;
@@ -331,7 +331,7 @@ RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM inorder_internal.check_owner(caller, relation),
-            inorder_internal.ensure_enabled(caller, relation, key_column);
+            inorder_internal.ensure_enabled(caller, relation, key_column, true);
     INSERT INTO inorder_internal.counted_table VALUES (relation) ON CONFLICT DO NOTHING;
     RETURN inorder_internal.exact_count_fold(caller, relation);
 END $$;

@@ -64,7 +64,9 @@ END $$;
 
 -- Enable a table that was not restored. This function waits for writers, because the checks must see all rows that were
 -- inserted without the guard.
-CREATE FUNCTION inorder_internal.enable_table(caller oid, relation regclass, key_column name) RETURNS void
+CREATE FUNCTION inorder_internal.enable_table(
+    caller oid, relation regclass, key_column name, counts boolean DEFAULT false
+) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t inorder_internal.feed_table;
@@ -76,7 +78,7 @@ BEGIN
     PERFORM inorder_internal.lock_owned(caller, relation, CASE
         WHEN EXISTS (SELECT FROM inorder_internal.unguard_statements(relation)) THEN 'ACCESS EXCLUSIVE'
         ELSE 'SHARE ROW EXCLUSIVE' END);
-    t := inorder_internal.describe(relation, key_column);
+    t := inorder_internal.describe(relation, key_column, counts);
     PERFORM inorder_internal.check_alone(relation), inorder_internal.check_triggers(t),
             inorder_internal.refuse_hidden(caller, relation);
     IF NOT inorder_internal.has_own_guard(relation) THEN
@@ -104,8 +106,10 @@ BEGIN
 END $$;
 
 -- Enable a table unless it is already enabled. If it is already enabled, writers do not wait, and the caller need not
--- be the owner.
-CREATE FUNCTION inorder_internal.ensure_enabled(caller oid, relation regclass, key_column name) RETURNS void
+-- be the owner. "counts" is true if the caller starts an exact count.
+CREATE FUNCTION inorder_internal.ensure_enabled(
+    caller oid, relation regclass, key_column name, counts boolean DEFAULT false
+) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- Another session may be creating the guard. The guard is therefore looked up in a snapshot that is taken after
@@ -116,7 +120,7 @@ BEGIN
     END IF;
     PERFORM inorder_internal.accepted(t) FROM inorder_internal.feed_table AS t
     WHERE t.relation = ensure_enabled.relation;
-    PERFORM inorder_internal.enable_table(caller, relation, key_column);
+    PERFORM inorder_internal.enable_table(caller, relation, key_column, counts);
 END $$;
 
 CREATE FUNCTION inorder_internal.feed_enable(caller oid, relation regclass, key_column name) RETURNS void

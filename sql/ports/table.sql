@@ -253,9 +253,19 @@ BEGIN
                 ELSE concat('''', replace(relation::text, '''', concat('''', chr(92), '''''')), '''') END;
 END $$;
 
--- Return a hint that explains how to make a table readable: with feed_enable(), with another column, or with a log of
--- its changes.
-CREATE FUNCTION inorder_internal.way_to_read(relation regclass) RETURNS text
+-- Return the statement that gives the first column of a log its default.
+CREATE FUNCTION inorder_internal.default_statement(log regclass) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT format('ALTER TABLE %s ALTER %I SET DEFAULT %s()', log, a.attname,
+                          '@extschema@.uuid_xact_nextval(bigint)'::regprocedure::oid::regproc)
+            FROM pg_attribute AS a WHERE a.attrelid = log AND a.attnum > 0 AND NOT a.attisdropped
+            ORDER BY a.attnum LIMIT 1);
+END $$;
+
+-- Return a hint that explains how to make a table readable: with feed_enable(), with another column, with a log of its
+-- changes or, for an exact count, with a count by group.
+CREATE FUNCTION inorder_internal.way_to_read(relation regclass, counts boolean) RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     statistics record := inorder_internal.written_over(relation);
@@ -264,17 +274,23 @@ BEGIN
     RETURN CASE
         WHEN EXISTS (SELECT FROM inorder_internal.key_columns(relation))
         THEN format('Its owner must call feed_enable(%L).', relation)
+        WHEN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation AND g.tgname = 'zz_inorder_changes')
+        THEN format('The table is a log of changes. Its owner must run %s.',
+                    inorder_internal.default_statement(relation))
+        WHEN counts AND (statistics.deleted > 0 OR statistics.updated > 0 OR inorder_internal.has_log(relation))
+        THEN format('Rows of the table are updated or deleted. To count them, its owner must call '
+                    'exact_count_start(%L, by => ''{}'').', relation)
         WHEN inorder_internal.has_log(relation)
         THEN 'The changes of the table are logged: read the log or, from a shell, run inorder tail --changes.'
         WHEN statistics.deleted > 0 OR statistics.updated > 0
-        THEN format('Rows of the table are updated or deleted: the table cannot be counted. To follow it, let its '
-                    'owner call changes_enable(%L)%s --changes.', relation, shell)
+        THEN format('Rows of the table are updated or deleted. To follow its changes, let its owner call '
+                    'changes_enable(%L)%s --changes.', relation, shell)
         ELSE format('Its owner must run the statements that feed_prepare(%L) returns%s.', relation, shell) END;
 END $$;
 
 -- Return the description of a table: the column with the transaction number, the base, the columns that order the rows
 -- of a transaction, and the kind of the index.
-CREATE FUNCTION inorder_internal.describe(relation regclass, key_column name)
+CREATE FUNCTION inorder_internal.describe(relation regclass, key_column name, counts boolean DEFAULT false)
 RETURNS inorder_internal.feed_table
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -297,7 +313,7 @@ BEGIN
               DETAIL = 'The column is recognized by its default, uuid_xact_nextval() or xact_id(), or as '
                        'GENERATED ALWAYS AS (xact_id_generated()) STORED; the argument may be a constant.',
               HINT = CASE WHEN amount > 1 THEN 'Pass the name of the column to use.'
-                          ELSE inorder_internal.way_to_read(relation) END;
+                          ELSE inorder_internal.way_to_read(relation, counts) END;
     END IF;
     t.is_partial := inorder_internal.has_partial_index(relation, key_attnum);
     IF t.is_partial IS NULL THEN
@@ -753,5 +769,5 @@ BEGIN
     RAISE 'table % is not enabled for feeds and exact counts', relation
     USING ERRCODE = 'object_not_in_prerequisite_state',
           DETAIL = 'Without the guard, rows may have numbers of transactions that readers have already read.',
-          HINT = inorder_internal.way_to_read(relation);
+          HINT = inorder_internal.way_to_read(relation, false);
 END $$;
