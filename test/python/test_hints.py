@@ -1,0 +1,150 @@
+"""The HINT of an error names the call that helps in the present case."""
+
+import psycopg
+import pytest
+from inorder.connection.database import Connection
+
+from tail_runs import insert
+from world.sql import run, value
+
+pytestmark = pytest.mark.server
+
+SWAP = ("CREATE TABLE shadow (LIKE events INCLUDING ALL)", "ALTER TABLE events RENAME TO former",
+        "ALTER TABLE shadow RENAME TO events")  # fmt: skip
+UPDATED = ("CREATE TABLE orders (id int PRIMARY KEY, status text, tenant int)", "INSERT INTO orders VALUES (1, 's', 2)",
+           "UPDATE orders SET status = 't'", "SELECT pg_stat_force_next_flush()", "COMMIT")  # fmt: skip
+TAKE = "SELECT number FROM feed_take_batch('f', 'w', 1)"
+
+
+def hint(connection: Connection, statement: str) -> str:
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute(statement)
+    return caught.value.diag.message_hint or ""
+
+
+@pytest.mark.editions
+@pytest.mark.parametrize(
+    "call", ["feed_peek('f', null::events)", "feed_batch_rows('w', {number}, null::events)",
+             "reader_batch_rows('former', {batch}, null::events)"]
+)  # fmt: skip
+def test_the_row_type_of_a_renamed_table_is_named(fresh: Connection, call: str) -> None:
+    run(fresh, "SELECT feed_create('f', 'events')", "SELECT feed_create('w', 'events')")
+    insert(fresh, 2)
+    number = value(fresh, "SELECT number FROM feed_take_batch('w', 'a')")
+    batch = "reader_next_batch('former', reader_start('former', 'beginning'))"
+    run(fresh, *SWAP)
+    call = call.format(number=number, batch=batch)
+    assert hint(fresh, f"SELECT * FROM {call}") == (
+        "The table was renamed, and another table now has its former name. To read the remaining rows of the renamed "
+        "table, pass null::public.former."
+    )
+    assert value(fresh, f"SELECT count(*) FROM {call.replace('events', 'former')}") == 2
+
+
+@pytest.mark.editions
+@pytest.mark.parametrize(
+    ("call", "help"),
+    [
+        ("exact_count_start('orders')", "exact_count_start('public.orders', by => '{}')."),
+        ("exact_count('orders')", "exact_count_start('public.orders', by => '{}')."),
+        ("exact_count_stop('orders')", "exact_count_start('public.orders', by => '{}')."),
+        ("feed_create('f', 'orders')",
+         "changes_enable('public.orders') or, from a shell, run inorder prepare public.orders --changes."),
+        ("reader_start('orders')",
+         "changes_enable('public.orders') or, from a shell, run inorder prepare public.orders --changes."),
+    ],
+)  # fmt: skip
+def test_a_table_with_updates_can_be_counted_or_followed(fresh: Connection, call: str, help: str) -> None:
+    run(fresh, *UPDATED[:-1])
+    assert hint(fresh, f"SELECT {call}").endswith(help)
+    if "count" in call:
+        run(fresh, "SELECT changes_enable('orders')")
+        assert hint(fresh, f"SELECT {call}").endswith(help)
+    helping = "exact_count_start('orders', by => '{}')" if "count" in call else "changes_enable('orders')"
+    run(fresh, f"SELECT {helping}")
+
+
+@pytest.mark.editions
+def test_a_log_without_default_gets_its_default(fresh: Connection) -> None:
+    run(fresh, *UPDATED[:1],
+        'CREATE TABLE orders_changes (change uuid PRIMARY KEY, id int[], op "char" NOT NULL)')  # fmt: skip
+    statement = hint(fresh, "SELECT changes_enable('orders')")
+    assert statement == "ALTER TABLE public.orders_changes ALTER change SET DEFAULT public.uuid_xact_nextval()"
+    run(fresh, statement, "SELECT changes_enable('orders')", "SELECT feed_create('f', 'orders_changes')",
+        "ALTER TABLE orders_changes ALTER change DROP DEFAULT")  # fmt: skip
+    assert statement in hint(fresh, "SELECT changes_enable('orders')")
+    assert statement in hint(fresh, "SELECT feed_enable('orders_changes')")
+
+
+@pytest.mark.editions
+def test_the_table_of_a_log_is_named(fresh: Connection) -> None:
+    run(fresh, *UPDATED[:1], "CREATE TABLE others (id int PRIMARY KEY)", "SELECT changes_enable('orders')",
+        "SELECT feed_create('f', 'orders_changes')", "INSERT INTO orders VALUES (1, 's', 2)")  # fmt: skip
+    number = value(fresh, TAKE)
+    assert hint(fresh, f"SELECT * FROM changes_batch_rows('f', {number}, null::others)") == (
+        "That log has the changes of public.orders: pass null::public.orders."
+    )
+
+
+def test_the_log_can_be_peeked_at_without_moving_the_feed(fresh: Connection) -> None:
+    run(fresh, *UPDATED[:1], "SELECT changes_enable('orders')", "SELECT feed_create('f', 'orders_changes')",
+        "INSERT INTO orders VALUES (1, 's', 2)")  # fmt: skip
+    assert hint(fresh, "SELECT * FROM changes_read('f', null::orders) LIMIT 1").endswith(
+        "To look at logged keys without moving the position, call feed_peek with the row type of the log."
+    )
+    run(fresh, "SELECT * FROM feed_peek('f', null::orders_changes)")
+
+
+@pytest.mark.editions
+def test_only_unfinished_batches_of_a_dropped_table_are_mentioned(fresh: Connection) -> None:
+    run(fresh, "SELECT feed_create('f', 'events')")
+    insert(fresh, 2)
+    with fresh.transaction(force_rollback=True):
+        fresh.execute("DROP TABLE events")
+        assert hint(fresh, "SELECT feed_wait('f', '0')") == "To remove the feed, call feed_drop('f')."
+    run(fresh, TAKE)
+    fresh.execute("DROP TABLE events")
+    assert hint(fresh, "SELECT feed_wait('f', '0')") == (
+        "To remove the feed and its unfinished batches, which the view feed_batches shows, call feed_drop('f')."
+    )
+
+
+@pytest.mark.editions
+def test_columns_and_counts_by_group_are_listed(fresh: Connection) -> None:
+    run(fresh, *UPDATED[:1])
+    stop = "SELECT exact_count_stop('orders', by => '{tenant,status}')"
+    assert hint(fresh, stop) == "The table has no count by group."
+    assert hint(fresh, "SELECT exact_count_start('orders', by => '{nope}')") == (
+        "The columns of the table are id, status, tenant."
+    )
+    run(fresh, "SELECT exact_count_start('orders', by => '{status,tenant}')")
+    assert hint(fresh, stop) == ("The counts by group are public.orders_by_status_tenant (by => '{status,tenant}').")
+    run(fresh, "ALTER TABLE orders " + ", ".join(f"ADD c{n} int" for n in range(30)))
+    assert hint(fresh, "SELECT exact_count_start('orders', by => '{nope}')").endswith(", c15, c16 and others.")
+
+
+@pytest.mark.editions
+@pytest.mark.parametrize("move", ["feed_seek('f', 'now')", "feed_seek('f', 'beginning')", "feed_drop('f')"])
+def test_discarded_batches_are_counted(fresh: Connection, move: str) -> None:
+    warnings: list[tuple[str | None, str | None]] = []
+    fresh.add_notice_handler(lambda notice: warnings.append((notice.message_primary, notice.message_detail)))
+    run(fresh, "SELECT feed_create('f', 'events')")
+    insert(fresh, 3)
+    run(fresh, TAKE, TAKE.replace("'w'", "'v'"), f"SELECT {move}")
+    assert warnings == [('discarding unfinished batches of feed "f": 2', "Dead batches among them: 0.")]
+    if move != "feed_drop('f')":
+        run(fresh, f"SELECT {move}")
+        assert len(warnings) == 1
+
+
+@pytest.mark.editions
+def test_the_only_feed_of_a_table_is_named(fresh: Connection) -> None:
+    run(fresh, "SELECT feed_create('my feed', 'events')")
+    insert(fresh, 1)
+    run(fresh, "SELECT feed_apply('my feed', 'SELECT FROM batch')", 
+        "ALTER TABLE events DISABLE TRIGGER zz_inorder_guard",
+        "ALTER TABLE events ENABLE ALWAYS TRIGGER zz_inorder_guard")  # fmt: skip
+    insert(fresh, 1)
+    assert "feed_seek('my feed', 'here')" in hint(fresh, "SELECT feed_apply('my feed', 'SELECT FROM batch')")
+    run(fresh, "SELECT feed_create('second', 'events')")
+    assert "feed_seek(name, 'here')" in hint(fresh, "SELECT feed_apply('my feed', 'SELECT FROM batch')")
