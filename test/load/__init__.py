@@ -1,1 +1,1 @@
-"""Programs that put load on servers: each checks that no row is lost, or that no role gains a privilege."""
+"""Load tests. Each one checks that no row is lost, or that no role gains a privilege."""

@@ -184,7 +184,7 @@ class Writers:
     def write(self, number: int, ended: Event) -> None:
         """Run a writer until the event is set.
 
-        A statement that Citus refuses because it was planned for a removed shard is rolled back.
+        Citus may refuse a statement that was planned for a removed shard. Such a statement is rolled back.
         """
         chance = random.Random(self.seed + number)
         with connect(self.dsn) as connection:

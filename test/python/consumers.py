@@ -22,7 +22,7 @@ from world.sql import value
 FOLDER = ROOT / "docs" / "clients"
 BUILT = ROOT / "build" / "clients"  # built by script/clients
 WRITERS, PAUSE = 2, 0.02 if LONG_RUN else 0.1
-POISON, REFUSED = "poison", "refused"  # a row that cannot be processed; a row that makes the sink fail
+POISON, REFUSED = "poison", "refused"  # a row that cannot be stored; a row that makes the sink fail
 REFUSING = f"""
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''refused''; END';
 CREATE TRIGGER refuse BEFORE INSERT ON mails FOR EACH ROW WHEN (NEW.body = '{REFUSED}') EXECUTE FUNCTION refuse()

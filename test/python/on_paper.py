@@ -14,7 +14,7 @@ from inorder.lab.targets.target import Target
 
 from replay import Nowhere
 
-# The capabilities of two servers of users: the minimum, and all.
+# The capabilities of a user's server: the minimum, and all of them.
 BARE = Capabilities(
     version="18.6", role="app", database="shop", in_recovery=False, counts=True, may_create=True, schema_comment=None,
     may_checkpoint=False, sees_wal=False, sees_checkpoints=False, has_inorder=False, has_pgstattuple=False,

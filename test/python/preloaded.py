@@ -112,7 +112,7 @@ class Run:
 
 
 def ends(stream: int | IO[bytes]) -> tuple[IO[bytes] | None, int]:
-    """Return this end of a pipe, or None if the stream is not a pipe; and the descriptor for the run."""
+    """Return the reading end of a pipe, or None if the stream is not a pipe, and the descriptor for the run."""
     if stream == subprocess.PIPE:
         reading, writing = os.pipe()
         return open(reading, "rb"), writing

@@ -123,7 +123,7 @@ def no_schema_in_text(script: str) -> Found:
 def made_anew(script: str) -> Found:
     """Report OR REPLACE and IF NOT EXISTS.
 
-    An existing object belongs to another role, and the script would use this object as if it belonged to the extension.
+    An existing object belongs to another role, but the script would use it as an object of the extension.
     """
     plain = re.sub(r"--[^\n]*", "", as_parsed(script))
     for match in NOT_NEW.finditer(plain):

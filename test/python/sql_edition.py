@@ -25,7 +25,7 @@ TEST = ROOT / "test"
 DIFFERENCES = TEST / "sql_edition"
 # The edition for Python tests that do not choose one, set by script/hosted.
 TESTED = os.environ.get("INORDER_TEST_EDITION", "c")
-# The extensions that a test server is built with in addition to inorder; None: none, not even inorder.
+# The extensions that are built for a test server in addition to inorder. None: not even inorder is built.
 BUILT: tuple[Path, ...] | None = () if TESTED == "c" else None
 
 REGRESS = (

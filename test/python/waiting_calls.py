@@ -44,7 +44,7 @@ OF_CHANGES = {
     "changes_read": "SELECT count(*) FROM changes_read('f', null::s.t)",
     "reader_changes_query": f"SELECT reader_changes_query('s.t', {START}, {BATCH})",
 }
-# Calls that only the owner of a table may make.
+# Calls that are made by the owner of a table.
 OF_OWNERS = {
     "feed_enable": "SELECT feed_enable('s.t')",
     "feed_disable": "SELECT feed_disable('s.t')",

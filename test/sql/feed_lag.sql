@@ -24,7 +24,7 @@ INSERT INTO u (n) SELECT generate_series(1, 4);
 INSERT INTO p (n) SELECT generate_series(1, 4);
 INSERT INTO b (n) SELECT generate_series(1, 4);
 SELECT name, caught_up, none FROM lag ORDER BY name;
--- The first batch does not have all rows. After the second batch no row is left, but the position is inside a
+-- The first batch does not have all rows. After the second batch, no row is left, but the position is inside a
 -- transaction. The next poll finds no rows.
 SELECT (SELECT count(*) FROM feed_read('u', null::u, 3)) AS u, (SELECT count(*) FROM feed_read('p', null::p, 3)) AS p, (SELECT count(*) FROM feed_read('b', null::b, 3)) AS b;
 SELECT name, caught_up, none, polled, at FROM lag ORDER BY name;
@@ -39,7 +39,7 @@ INSERT INTO b (n) VALUES (5);
 SELECT count(*) FROM feed_read('u', null::u, 2);
 SELECT feed_apply('p', 'SELECT FROM batch'), (feed_take_batch('b', 'w', 2)).number;
 SELECT * FROM lag ORDER BY name;
--- An unfinished batch.
+-- Leave a batch unfinished.
 INSERT INTO u (n) VALUES (6);
 SELECT (feed_take_batch('u', 'w')).number;
 SELECT name, caught_up, none, at FROM lag WHERE name = 'u';

@@ -14,8 +14,8 @@ SELECT feed_enable(t) FROM unnest('{b,n,p}'::regclass[]) AS t;
 SELECT format('INSERT INTO %s (size) SELECT %s FROM generate_series(1, %2$s)', t, s) FROM unnest('{3,1000,3,2,350,750}'::int[]) WITH ORDINALITY AS s(s, place), unnest('{b,n,p}'::text[]) AS t ORDER BY place \gexec
 \set ECHO all
 ANALYZE b, n, p;
--- Reads batches of max_rows rows from the start of a transaction. Returns the number of batches, the number of rows,
--- and whether all rows came in order.
+-- Read batches of max_rows rows from the start of a transaction. Return the number of batches, the number of rows, and
+-- whether all rows came in order.
 CREATE FUNCTION read(t regclass, max_rows int, whole boolean, first_size int, OUT batches int, OUT read int, OUT in_order boolean, OUT sizes text) LANGUAGE plpgsql AS $$
 DECLARE
     position feed_position := reader_start(t);

@@ -1,7 +1,7 @@
 -- A feed with an order column delivers one set of transactions after the other, each in several batches.
 \set SHOW_CONTEXT never
 CREATE TABLE e (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), seq bigint GENERATED ALWAYS AS IDENTITY, n int);
--- Requirements for the column.
+-- The column must meet these requirements.
 SELECT error_of($$SELECT feed_create('o', 'e', order_column => 'none')$$), error_of($$SELECT feed_create('o', 'e', order_column => 'id')$$);
 SELECT error_of($$SELECT feed_create('o', 'e', order_column => 'n')$$), error_of($$SELECT reader_start('e', order_column => 'ctid')$$);
 SELECT feed_create('o', 'e', order_column => 'seq');
@@ -13,7 +13,7 @@ SELECT error_of($$SELECT feed_create('o', 'e', order_column => 'seq')$$);
 CREATE INDEX good ON e (seq, n);
 SELECT feed_create('o', 'e', order_column => 'seq'), feed_create('plain', 'e');
 SELECT name, key_column, order_column, position FROM feeds ORDER BY name;
--- The values come out of order if a sequence returns them out of order, or if they come from several sequences.
+-- A sequence that may return values out of order is refused, and so are several sequences.
 CREATE TABLE drawn (xact bigint PRIMARY KEY DEFAULT xact_id(), a bigserial, b bigint NOT NULL, c smallserial, d numeric NOT NULL, e bigint GENERATED ALWAYS AS (1) STORED NOT NULL,
     x bigint NOT NULL);
 CREATE INDEX ON drawn (a);

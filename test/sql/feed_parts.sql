@@ -41,7 +41,7 @@ BEGIN
     END LOOP;
 END $$;
 CREATE TABLE with_default_rest PARTITION OF with_default DEFAULT;
--- Partitions of a partition, whose columns are in another order.
+-- Create partitions of a partition, whose columns are in a different order.
 CREATE TABLE by_int_9 (gone int, id uuid DEFAULT uuid_xact_nextval(), at int, n int, v int) PARTITION BY LIST (at);
 ALTER TABLE by_int_9 DROP COLUMN gone;
 CREATE TABLE by_int_9_a PARTITION OF by_int_9 FOR VALUES IN (6, NULL);

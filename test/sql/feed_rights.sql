@@ -161,7 +161,7 @@ SELECT error_of(s) FROM unnest(ARRAY['SELECT feed_read(''mine'', null::private.e
 SELECT name FROM feeds;
 SELECT feed_drop('mine');
 RESET ROLE;
--- SELECT on some columns only is not sufficient.
+-- SELECT on only some columns is not sufficient.
 GRANT SELECT (id) ON private.events TO inorder_feeder;
 SET ROLE inorder_feeder;
 SELECT error_of($$SELECT feed_create('mine', 'private.events')$$);

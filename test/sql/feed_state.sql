@@ -73,7 +73,7 @@ SELECT with_state($$UPDATE inorder_internal.feed_table SET is_generated = true$$
 SELECT with_state($$UPDATE inorder_internal.feed_table SET is_uuid = false$$, :'read_events');
 SELECT with_state($$UPDATE inorder_internal.feed_table SET base = 7$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$, $$SELECT feed_seek('events', 'now')$$);
 SELECT with_state($$UPDATE inorder_internal.feed_table SET base = 281474976710655$$, :'read_events', $$SELECT * FROM feeds$$);
--- If the state describes another kind of index, reads take longer, but no rows are lost.
+-- If the state describes a different kind of index, reads take longer, but no rows are lost.
 SELECT with_state($$UPDATE inorder_internal.feed_table SET is_partial = NOT is_partial$$, :'read_events', :'read_pairs', $$SELECT exact_count('events')$$);
 -- Relations for which feeds are impossible, and a table that was not enabled.
 SELECT with_state($$UPDATE inorder_internal.feed SET relation = 'pg_class'$$, :'read_events', $$SELECT feed_seek('events', 'now')$$, $$SELECT * FROM feeds$$, $$SELECT feed_drop('events')$$);

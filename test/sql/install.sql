@@ -125,7 +125,7 @@ WHERE lanname = 'plpgsql' AND NOT coalesce('search_path=pg_catalog, pg_temp' = A
    OR lanname = 'sql' AND prosqlbody IS NULL
    OR lanname NOT IN ('plpgsql', 'sql', 'c', 'internal');
 SELECT oid::regclass AS view, reloptions FROM members JOIN pg_class ON oid = objid AND classid = 'pg_class'::regclass WHERE relkind = 'v';
--- The state: the tables that are dumped, and the primary key of each table.
+-- The state tables: the rows that are dumped, and the primary key of each table.
 SELECT relname, c.condition FROM pg_extension, unnest(extconfig, extcondition) AS c(oid, condition) JOIN pg_class USING (oid) WHERE extname = 'inorder' ORDER BY relname;
 SELECT oid::regclass AS table, (SELECT pg_get_constraintdef(k.oid) FROM pg_constraint AS k WHERE k.conrelid = c.oid AND contype = 'p') AS key, relpersistence, relrowsecurity
 FROM members JOIN pg_class AS c ON oid = objid AND classid = 'pg_class'::regclass WHERE relkind NOT IN ('v', 'c') ORDER BY relname;

@@ -1,4 +1,5 @@
--- reader_batch_between() and reader_split(): batches for readers in parallel. Positions and batches as jsonb.
+-- reader_batch_between() and reader_split() return batches for parallel readers. Test positions and batches as jsonb,
+-- too.
 \set SHOW_CONTEXT never
 CREATE TABLE a (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(), n int);
 CREATE TABLE b (xact bigint NOT NULL DEFAULT xact_id(), n int PRIMARY KEY);

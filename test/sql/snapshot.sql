@@ -12,8 +12,8 @@ CREATE TABLE t (step text, wanted bigint DEFAULT pg_current_xact_id()::text::big
 SELECT ended_transactions() = ended_by_snapshot() AS same, lower(ended_transactions()) AS lowest,
        upper(ended_transactions()) <= inorder_internal.next_transaction(0) AS below_next;
 
--- The calling transaction has no id, has an id, or has an id below the end of the snapshot, which the rollback to a
--- savepoint moves.
+-- The calling transaction has no id, has an id, or has an id below the end of the snapshot. Rolling back to a savepoint
+-- moves this end.
 BEGIN;
 SELECT ended_transactions() = ended_by_snapshot() AS same, own() IS NULL AS no_id;
 INSERT INTO t VALUES ('own');
@@ -97,7 +97,7 @@ SET synchronous_commit = off;
 INSERT INTO t VALUES ('asynchronous');
 SELECT pg_current_wal_insert_lsn() AS place \gset
 SELECT inorder_internal.make_durable(false);
--- The header of a new page, at most 40 bytes, is not written before a record follows.
+-- The header of a new page, of at most 40 bytes, is only written with the next record.
 SELECT pg_current_wal_flush_lsn() >= :'place'::pg_lsn - 40 AS flushed;
 RESET synchronous_commit;
 SELECT inorder_internal.make_durable(false);

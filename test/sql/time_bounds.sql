@@ -224,7 +224,7 @@ SELECT condition, by_every_plan('SELECT count(*) FROM mixed WHERE ' || condition
     'id >=~ timestamptz ''2026-02-01'' AND id <~ timestamptz ''2026-02-02''']) AS condition;
 SELECT condition, by_every_plan('SELECT count(*) FROM since AS s JOIN mixed AS k ON ' || condition) FROM unnest(ARRAY[
     'k.id =~ s.at', 'k.id >=~ s.at', 'k.id <~ s.at', 'k.id <@~ tstzrange(s.at, s.at + interval ''1 day'')']) AS condition;
--- A comparison negated by NOT skips no row: its index condition uses the opposite operator.
+-- A comparison negated with NOT skips no row: its index condition uses the opposite operator.
 SELECT condition, by_every_plan('SELECT count(*) FROM mixed WHERE ' || condition) FROM unnest(ARRAY[
     'NOT (id <~ timestamptz ''2026-01-10'')', 'NOT (id <~ timestamptz ''2026-01-10'') AND n BETWEEN 1 AND 1000']) AS condition;
 -- The check affects neither estimates nor the use of partial indexes.

@@ -41,7 +41,7 @@ DROP TABLE assigned;
 SELECT count(*) FILTER (WHERE uuid(uuid_v1(v)) <> v OR v::uuid_v1 <> uuid_v1(v) OR uuid_v1_convert(uuid_v1_convert(v)) <> v) AS changed
 FROM (SELECT overlay(overlay(md5(n::text) PLACING '1' FROM 13) PLACING '8' FROM 17)::uuid AS v FROM generate_series(1, 10000) AS n) AS made;
 
--- The parts of a value.
+-- Extract the parts of a value.
 SELECT id, uuid_v1_get_timestamp(id), uuid_v1_get_epoch(id), uuid_v1_get_clockseq(id), uuid_v1_get_node(id)
 FROM unnest(ARRAY['fb2893ae-9265-11e8-90d8-e03f496e733b', 'c232ab00-9414-11ec-b3c8-9f6bdeced846', '13814000-1dd2-11b2-8000-000000000000',
                   '00000000-0000-1000-8000-000000000000', 'ffffffff-ffff-1fff-bfff-ffffffffffff']::uuid_v1[]) AS id;
@@ -122,8 +122,8 @@ SELECT count(*) FILTER (WHERE tableoid = 'parts0'::regclass) BETWEEN 2000 AND 30
 DROP TABLE parts;
 SELECT bool_and(amvalidate(oid)) AS valid, count(*) FROM pg_opclass WHERE opcname LIKE 'uuid\_v1\_%';
 
--- The generator returns keys of version 1, with one node per session, which has the multicast bit, with a new tick for
--- each key, and with the time of the clock.
+-- The generator returns version 1 keys with one node per session. The node has the multicast bit. Each key has a new
+-- tick and the time of the clock.
 CREATE TABLE made AS SELECT n, uuid_v1_nextval() AS id FROM generate_series(1, 50000) AS n;
 SELECT count(*) FILTER (WHERE id <= before) AS not_later, count(DISTINCT uuid_v1_get_node(id)) AS nodes,
        count(DISTINCT uuid_v1_get_clockseq(id)) AS clock_sequences, count(DISTINCT left(id::text, 18)) AS ticks,

@@ -1,4 +1,4 @@
--- uuid_v7_nextval(), and the time and the bound of its keys.
+-- uuid_v7_nextval(), and the time and the lower bound of its keys.
 SET timezone = 'UTC';
 SET datestyle = 'ISO, YMD';
 

@@ -208,7 +208,7 @@ class Writer(Role):
     def two_phase(self) -> None:
         """Prepare a transaction in a new lane, because it may be committed much later.
 
-        It is committed or rolled back at once if it may have written to tables that owners change.
+        The transaction is committed or rolled back at once if it may have written to tables that owners change.
         """
         if len(self.world.prepared) >= MOST_PREPARED:
             return
@@ -246,7 +246,7 @@ class Writer(Role):
 def finish_prepared(world: World, connection: Connection, prepared: Prepared, commit: bool) -> None:
     """Execute COMMIT PREPARED and record the rows, or execute ROLLBACK PREPARED.
 
-    If the server is killed meanwhile, the transaction may or may not exist afterwards.
+    If the server is killed in the meantime, the transaction may or may not exist afterwards.
     """
     try:
         connection.execute(f"{'COMMIT' if commit else 'ROLLBACK'} PREPARED '{prepared.gid}'".encode())

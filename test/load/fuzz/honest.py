@@ -61,7 +61,7 @@ PLAIN = (
     "SELECT * FROM {t} AS e WHERE e.{c} IS NULL",
 )  # fmt: skip
 # Functions that even a plain SELECT may run if the table's indexes or constraints call them. While mallory changes his
-# tables, the plain SELECT that serves as a reference may have run before they existed.
+# tables, the plain SELECT that serves as a reference may have run before these indexes and constraints existed.
 MAY_RUN = ("mallory.evil(", "mallory.evil_true(")
 # SQLSTATEs, or prefixes of them, that mallory's changes to his own tables may cause.
 EXPECTED = (

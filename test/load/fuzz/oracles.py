@@ -21,8 +21,8 @@ INTERNAL_ALLOWED = (
     ("", r"unsupported jsonb version number \d+ \(jsonb\.c"),
     # PREPARE p AS SELECT NULL::t; DROP TABLE t; EXECUTE p: a plan records no dependency on the types of its constants
     ("EXECUTE ", r"cache lookup failed for type \d+ \((tupdesc|lsyscache)\.c"),
-    # SELECT * FROM f(NULL::t) while another session drops t: the parser, which has not locked t, no longer finds the
-    # type name for its error message that a function in FROM has an unsupported return type
+    # SELECT * FROM f(NULL::t) while another session drops t: the parser has not locked t. When it reports that a
+    # function in FROM has an unsupported return type, it no longer finds the name of the type
     ("SELECT ", r"cache lookup failed for type \d+ \(format_type\.c"),
 )
 # Functions that return as many rows as their arguments request.

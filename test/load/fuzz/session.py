@@ -50,9 +50,9 @@ class Watchdog:
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.looked, self.lost = time.monotonic(), 0.0  # time of the last check; seconds while suspended
+        self.looked, self.lost = time.monotonic(), 0.0  # time of the last check; seconds lost while suspended
         self.began: dict[int, float] = {}
-        self.queued: dict[int, float] = {}  # pid -> seconds in the CPU's queue up to the first check of a statement
+        self.queued: dict[int, float] = {}  # pid -> seconds waited for a CPU before the first check of a statement
         self.ended = Event()
         self.thread = Thread(target=self._watch, daemon=True)
         self.thread.start()

@@ -151,7 +151,7 @@ class Trend:
 
     @property
     def grows(self) -> float:
-        """The ratio of a curve's maximum at the end or while a transaction is held open to its first value."""
+        """The factor by which a curve has grown, at the end or while a transaction is held open."""
         return max(self.end, self.held or 0) / self.start if self.start else 1.0
 
 

@@ -38,7 +38,7 @@ class Stage:
     def catch_up(self) -> None:
         if not self.is_promoted:
             with connect(self.primary.dsn) as connection:
-                connection.execute("CHECKPOINT")  # writes to the WAL which transactions are running after a crash
+                connection.execute("CHECKPOINT")  # logs the transactions that are still running after a crash
             self.standby.catch_up()
 
     def check_promotion(self, world: World, readers: list[Reader]) -> None:

@@ -18,7 +18,7 @@ from world.world import World
 # Steps of the clock, in seconds. PostgreSQL detects deadlocks by the system clock, so that a step back of 20 s may
 # delay the detection by 20 s.
 STEPS = (-20, -3, 0, 3, 20)
-LAST = 60  # seconds after which a lease has expired despite any of these steps
+LAST = 60  # seconds after which a lease has expired despite these steps
 # Standby settings for a changing clock. With recovery_min_apply_delay, a standby whose clock was set back would wait
 # until its clock reaches the time of the commit.
 WITHOUT_TIMES = {"recovery_min_apply_delay": "0", "wal_sender_timeout": "0", "wal_receiver_timeout": "0"}

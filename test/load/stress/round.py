@@ -126,7 +126,7 @@ def play(
         disturb(held)
         world.stop.set()
         wait_for_writers(world, writers, held)
-        finish_all(world)  # an owner may wait for a prepared transaction that a crash has left
+        finish_all(world)  # an owner may wait for a prepared transaction that a crash left behind
         wait_for(world, [*changing, *(thread for thread in background if thread.name == "partitioner")])
         close_books(world)
         stage.catch_up()
