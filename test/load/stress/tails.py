@@ -40,7 +40,7 @@ class Tail(Reader):
         with (self.folder / "rows").open("ab") as rows, (self.folder / "errors").open("ab") as errors:
             return subprocess.Popen(
                 command, cwd=self.folder, stdout=rows, stderr=errors, stdin=subprocess.DEVNULL,
-                env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},  # sets the clock
+                env={name: value for name, value in os.environ.items() if name != "LD_PRELOAD"},  # has set_clock.so
             )  # fmt: skip
 
     def work(self) -> None:

@@ -178,7 +178,7 @@ CHECKS = {
 
 @dataclass(frozen=True)
 class Result:
-    """A result of TLC: the violated property, if any; the number of states; seconds; and the steps to the violation."""
+    """The result of TLC: the violated property, if any, the number of states, seconds, and the steps to a violation."""
 
     failed: str
     states: int
