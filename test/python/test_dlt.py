@@ -225,7 +225,11 @@ def test_a_batch_is_handed_out_with_its_position(cluster: Cluster, fresh: Connec
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"max_rows": 0}, "max_rows is 0"), ({"max_batches": 0}, "max_batches is 0"), ({"start": "x"}, 'start is "x"')],
+    [
+        ({"max_rows": 0}, "max_rows must be 1 to 2,147,483,647, not 0"),
+        ({"max_batches": 0}, "max_batches must be at least 1, not 0"),
+        ({"start": "x"}, 'start must be beginning or now, not "x"'),
+    ],
 )
 def test_wrong_arguments_are_named(options: dict[str, int], message: str) -> None:
     with pytest.raises(InputError, match=message):
