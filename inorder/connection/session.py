@@ -44,10 +44,33 @@ PASSING = ("08", "40", "53300", "55P03", "57P")
 def absence(database: str, owned: ServerRow | None) -> str:
     if owned is None:
         return f"the database {quoted(database)} has no extension inorder; HINT: Run inorder install."
+    return distrust(database, *owned)
+
+
+def distrust(database: str, quoted_schema: str, owner: str, schema: str, functions_owner: str) -> str:
+    """Build the error for a row of edition_other: an owner of the schema or of the functions is not trusted.
+
+    >>> problem, hint = distrust("shop", "public", "shop", "public", "postgres").splitlines()
+    >>> print(problem)
+    inorder is in schema "public" of database "shop", and this schema belongs to role "shop"
+    >>> print(hint.partition("superuser: ")[2])
+    ALTER SCHEMA public OWNER TO "postgres"; GRANT ALL ON SCHEMA public TO "shop"
+    """
+    place = f"schema {quoted(schema)} of database {quoted(database)}"
+    if owner == functions_owner:
+        return (
+            f"the functions of inorder in {place} belong to role {quoted(owner)}\n"
+            "HINT: Their owner can replace them. Connect as that role. If you are not a superuser, that role may also "
+            "be the owner of the database."
+        )
+    statements = (
+        f"ALTER SCHEMA {quoted_schema} OWNER TO {identifier(functions_owner)}; "
+        f"GRANT ALL ON SCHEMA {quoted_schema} TO {identifier(owner)}"
+    )
     return (
-        f"inorder in schema {quoted(owned[0])} of database {quoted(database)} belongs to role {quoted(owned[1])}\n"
-        "HINT: The owner of a schema can replace its functions. Connect as that role, or change the owner to a "
-        "superuser. If you are not a superuser, the owner may also be the owner of the database."
+        f"inorder is in {place}, and this schema belongs to role {quoted(owner)}\n"
+        f"HINT: The owner of a schema can replace its functions. Connect as role {quoted(owner)}. Or run as a "
+        f"superuser: {one_line(statements)}"
     )
 
 

@@ -7,6 +7,7 @@ import click
 from psycopg.sql import Identifier
 
 from inorder import __version__
+from inorder.connection.session import distrust
 from inorder.errors import InputError
 from inorder.install import change, edition
 from inorder.install.offer import EDITIONS, SQL, C, Installed, Offer, chosen
@@ -56,8 +57,9 @@ def install(target: Target, request: Request) -> None:
             return
         change.install(target, chosen(offer, request.edition))
         installed = present(target.offer())
+        warning = warning_of(target)
     print_text(f"installed {installed}")
-    say_hints(target, installed)
+    say_hints(target, installed, warning)
 
 
 def check_owner(offer: Offer) -> None:
@@ -82,10 +84,22 @@ def say_installed(target: Target, installed: Installed, requested: str | None) -
             f"{installed} is already installed, and this tool has version {__version__}\nHINT: Run inorder upgrade."
         )
     print_text(f"{installed} is already installed")
-    say_hints(target, installed)
+    say_hints(target, installed, warning_of(target))
 
 
-def say_hints(target: Target, installed: Installed) -> None:
+def warning_of(target: Target) -> str:
+    """Return a warning if commands such as inorder feeds would refuse the installation for the current role."""
+    rows = target.rows("edition_other")
+    if not rows:
+        return ""
+    row = rows[0]
+    reason = distrust(target.connection.info.dbname, row["quoted"], row["owner"], row["schema"], row["functions_owner"])
+    return f"WARNING:  role {quoted(target.connection.info.user)} cannot use it with other commands: {reason}"
+
+
+def say_hints(target: Target, installed: Installed, warning: str = "") -> None:
+    if warning:
+        click.echo(warning, err=True)
     if installed.schema != "public":
         database = Identifier(target.connection.info.dbname).as_string(target.connection)
         path = f'"$user", public, {installed.quoted}'

@@ -1,22 +1,28 @@
--- edition_other: Return the schema of an edition that extension_schema and sql_edition_schema do not return because its
--- owner is not trusted, and this owner. The owner can replace the functions, or the objects that they refer to by name.
-SELECT pg_catalog.quote_ident(n.nspname) AS quoted, pg_catalog.pg_get_userbyid(
-    CASE n.nspowner WHEN 'pg_database_owner'::pg_catalog.regrole THEN d.datdba ELSE n.nspowner END)::text AS owner
-FROM pg_catalog.pg_extension AS e JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace
-JOIN pg_catalog.pg_database AS d ON d.datname = pg_catalog.current_database()
-WHERE e.extname = 'inorder'
-UNION ALL
-SELECT pg_catalog.quote_ident(n.nspname), r.rolname::text
-FROM pg_catalog.pg_namespace AS i
-JOIN pg_catalog.pg_proc AS p ON p.proname = 'feed_guard' AND p.proowner = i.nspowner AND p.pronargs = 0
-JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
+-- edition_other: Return the schema of an edition that extension_schema and sql_edition_schema do not return because an
+-- owner is not trusted, this owner, and the owner of the functions. An owner of the functions can replace them. An owner
+-- of the schema can replace the functions, or the objects that they refer to by name.
+WITH home AS (
+    SELECT e.extnamespace AS schema, (SELECT p.proowner FROM pg_catalog.pg_proc AS p
+                                      WHERE p.pronamespace = e.extnamespace AND p.proname = 'feed_guard'
+                                        AND p.pronargs = 0) AS functions_owner
+    FROM pg_catalog.pg_extension AS e WHERE e.extname = 'inorder'
+    UNION ALL
+    SELECT p.pronamespace, i.nspowner
+    FROM pg_catalog.pg_namespace AS i
+    JOIN pg_catalog.pg_proc AS p ON p.proname = 'feed_guard' AND p.proowner = i.nspowner AND p.pronargs = 0
+    WHERE i.nspname = 'inorder_internal'
+      AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension AS e WHERE e.extname = 'inorder')
+)
+SELECT pg_catalog.quote_ident(n.nspname) AS quoted, r.rolname::text AS owner, n.nspname::text AS schema,
+       pg_catalog.pg_get_userbyid(h.functions_owner)::text AS functions_owner
+FROM home AS h JOIN pg_catalog.pg_namespace AS n ON n.oid = h.schema
 JOIN pg_catalog.pg_database AS d ON d.datname = pg_catalog.current_database()
 JOIN pg_catalog.pg_roles AS c ON c.rolname = CURRENT_USER
 JOIN pg_catalog.pg_roles AS r
-  ON r.oid = i.nspowner
+  ON r.oid = h.functions_owner
   OR r.oid = CASE n.nspowner WHEN 'pg_database_owner'::pg_catalog.regrole THEN d.datdba ELSE n.nspowner END
-WHERE i.nspname = 'inorder_internal' AND NOT EXISTS (SELECT FROM pg_catalog.pg_extension AS e WHERE e.extname = 'inorder')
-  AND NOT (r.rolsuper OR r.oid = c.oid OR r.oid = d.datdba AND NOT c.rolsuper)
+WHERE NOT (r.rolsuper OR r.oid = c.oid OR r.oid = d.datdba AND NOT c.rolsuper)
+ORDER BY r.oid = h.functions_owner DESC
 LIMIT 1
 
 -- extension_schema: Return the schema of the extension, true if the server is a standby, and true if the caller may use

@@ -1,5 +1,6 @@
 """inorder install in a database with foreign objects and settings: it calls and removes no foreign object."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -76,9 +77,26 @@ def test_a_superuser_calls_no_function_that_the_owner_of_the_database_can_change
 ) -> None:
     tool.install("--edition", SQL)
     assert tool.run("feeds").returncode == 0
-    for command in ("feeds", "upgrade"):
-        refused = Tool(cluster, tmp_path, empty).run(*command.split())
-        assert refused.returncode == 2 and b'belongs to role "edition_owner"' in refused.stderr
+    for command, verb in (("feeds", "belong"), ("upgrade", "belongs")):
+        assert f'{verb} to role "edition_owner"' in Tool(cluster, tmp_path, empty).says(command, code=2)
+
+
+def test_a_superuser_in_the_database_of_another_role_learns_how_to_use_the_extension(
+    cluster: Cluster, tmp_path: Path, empty: Connection
+) -> None:
+    """CREATE EXTENSION installs it in the schema "public", which belongs to the owner of the database."""
+    run(empty, "CREATE EXTENSION inorder")
+    tool, database_name = Tool(cluster, tmp_path, empty), empty.info.dbname
+    refused, installed = tool.says("feeds", code=2), tool.run("install")
+    reason = f'schema "public" of database "{database_name}", and this schema belongs to role "edition_owner"\nHINT: '
+    assert reason in refused and b"is already installed" in installed.stdout and installed.returncode == 0
+    assert 'WARNING:  role "postgres" cannot use it with other commands: ' in installed.stderr.decode()
+    assert reason in installed.stderr.decode()
+    assert Tool(cluster, tmp_path, empty, "edition_owner").run("install").stderr == b""
+    (statements,) = re.findall(r"run as a superuser: (.*)", refused)
+    run(empty, *statements.split("; "))
+    assert tool.says("feeds", code=0).startswith("feed ") and tool.run("install").stderr == b""
+    run(empty, "SET ROLE edition_owner", "CREATE TABLE public.t ()")
 
 
 def test_no_function_of_a_schema_given_to_an_untrusted_role_is_called(tool: Tool, empty: Connection) -> None:
