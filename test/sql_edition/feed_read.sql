@@ -10,7 +10,7 @@ DECLARE
         inorder_internal.caller(), name, owner, max_rows, false, true);
     b @extschema@.feed_batch := (f.next).batch;
 BEGIN
-    PERFORM inorder_internal.check_row_type(f.relation, pg_typeof(row_type));
+    PERFORM inorder_internal.check_row_type(f.t, pg_typeof(row_type));
     IF NOT (f.next).has_rows THEN
         RETURN;
     END IF;
