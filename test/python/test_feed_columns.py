@@ -92,7 +92,7 @@ def test_batches_cut_inside_a_transaction_need_the_old_key_or_its_order(
         assert state(fresh, f"SELECT feed_batch_rows('z', {held[0][0]}, null::t)") == GROUND
         with pytest.raises(Exception, match=r"has changed since transaction .* was read in part") as refused:
             take(fresh, "rest", 3)
-        assert "Restore that key, call feed_enable()" in str(refused.value)
+        assert "Restore that key, call feed_enable('public.t'), and continue reading" in str(refused.value)
         run(fresh, f"SELECT feed_fail_batch('z', {held[1][0]}, {held[1][1]}, 'unreadable')")
         change_key(fresh, "id")
         assert [rows_of(fresh, batch) for batch, _ in held] == before
