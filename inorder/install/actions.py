@@ -167,6 +167,10 @@ def uninstall(target: Target, request: Request) -> None:
             raise InputError("the list of losses has changed since the confirmation: nothing was removed")
         change.remove(target, installed)
     print_text(f"removed {installed}")
+    if installed.schema != "public" and target.rows("install_search_path", schema=installed.schema):
+        database = Identifier(target.connection.info.dbname).as_string(target.connection)
+        hint = f"search_path of the database still has {installed.quoted}: ALTER DATABASE {database} RESET search_path;"
+        click.echo(one_line(f"HINT:  {hint}"), err=True)
 
 
 ACTIONS: dict[str, Callable[[Target, Request], None]] = {

@@ -43,9 +43,14 @@ def checked(target: Target, installed: Installed, drop_columns: bool) -> list[st
     """
     dependents = target.dependents(installed)
     callers = target.rows("install_callers", schemas=target.own_schemas(installed))
+    counts = target.rows("install_counts")
+    parts = {name for row in counts for name in row["parts"]}
+    dependents = [item for item in dependents if not {item["described"], item["relation_name"]} & parts]
+    callers = [row for row in callers if row["described"] not in parts]
     columns = given_values(dependents)
     obstacles = [
-        *of_others(target, installed), *of_dependents(dependents, installed), *of_columns(columns, drop_columns),
+        *of_others(target, installed), *of_counts(counts, installed), *of_dependents(dependents, installed),
+        *of_columns(columns, drop_columns),
         *of_callers([row["described"] for row in callers if row["is_used"]]),
     ]  # fmt: skip
     if obstacles:
@@ -65,32 +70,78 @@ def of_others(target: Target, installed: Installed) -> Obstacles:
         yield f"the schema has objects that are not part of inorder: {names}", "move them elsewhere, or drop them"
 
 
+def of_counts(counts: list[Row], installed: Installed) -> Obstacles:
+    if counts:
+        names = listed((f"{row['relation_name']} by {row['columns'] or 'no column'}" for row in counts), "; ")
+        stop = f"SELECT {installed.quoted}.exact_count_stop"
+        calls = [f"{stop}({literal(row['relation_name'])}, by => {literal(row['given'])});" for row in counts]
+        yield f"the counts of these groups depend on inorder: {names}", " ".join(calls)
+
+
 # Triggers on a log, which changes_disable() drops together with the triggers on the logged table.
 OF_LOGS = ("trigger zz_inorder_changes on ", "trigger zz_inorder_marker on ")
 
 
 def of_dependents(dependents: list[Row], installed: Installed) -> Obstacles:
     objects = [item for item in dependents if item["kind"] not in ON_TABLES]
+    if columns := [item for item in objects if item["kind"] == "uuid_v1"]:
+        tables = {item["relation_name"] for item in columns}
+        indexes = [
+            item for item in objects if item["relation_name"] in tables and item["described"].startswith("index ")
+        ]
+        objects = [item for item in objects if item not in columns and item not in indexes]
+        with_default = {(item["relation_name"], item["column_name"]) for item in given_values(dependents)}
+        yield (
+            f"these columns have the type uuid_v1 of inorder: {listed(map(named, columns))}",
+            " ".join(as_uuid(item, with_default) for item in columns if not item["is_inherited"]),
+        )
     logged = [item for item in objects if item["described"].startswith("trigger zz_inorder_changes_")]
     if logged:
         objects = [item for item in objects if not item["described"].startswith(OF_LOGS)]
-        tables = sorted({item["relation_name"] for item in logged})
-        calls = " ".join(f"SELECT {installed.quoted}.changes_disable({literal(table)});" for table in tables)
+        logged_tables = sorted({item["relation_name"] for item in logged})
+        calls = " ".join(f"SELECT {installed.quoted}.changes_disable({literal(table)});" for table in logged_tables)
         yield f"these objects depend on inorder: {listed(item['described'] for item in logged)}", calls
     if dependent_objects := [item["described"] for item in objects if item not in logged]:
         yield f"these objects depend on inorder: {listed(dependent_objects)}", "drop or change them first"
-    if foreign := sorted({item["relation_name"] for item in dependents if not item["is_owner"]}):
+    owned_by_others = {item["relation_name"] for item in dependents if not item["is_owner"]}
+    if foreign := sorted(owned_by_others - {"-"}):  # a function or a type is not a relation
         yield f"the role must own {listed(foreign)}", "connect as the owner, or as a member of that role"
 
 
 def of_columns(columns: list[Row], drop_columns: bool) -> Obstacles:
-    if kept_columns := [item for item in columns if item["is_inherited"] or not drop_columns]:
-        names = listed((f"{named(item)}: {item['kind']}, {item['definition']}" for item in kept_columns), "; ")
+    kept_columns = [item for item in columns if item["is_inherited"] or item["is_primary"] or not drop_columns]
+    if kept_columns:
+        names = listed(map(explained, kept_columns), "; ")
+        examples = [
+            f" ALTER TABLE {item['relation_name']} ALTER COLUMN {quoted_name(item)} SET DEFAULT gen_random_uuid();"
+            for item in kept_columns if item["is_uuid"] and item["kind"] == "default"
+        ]  # fmt: skip
         yield (
             f"an INSERT would store null in these columns, or fail if they are NOT NULL: {names}",
-            "give each column another default, or drop it; --drop-columns drops all of them; ALTER TABLE … ALTER "
-            "COLUMN … DROP EXPRESSION keeps the values of a generated column",
+            "give each column another default, or drop it; --drop-columns drops these columns, except primary keys and "
+            "inherited columns; ALTER TABLE … ALTER COLUMN … DROP EXPRESSION keeps the values of a generated column"
+            + "".join([";", *examples] if examples else []),
         )
+
+
+def explained(column: Row) -> str:
+    definition = " ".join(column["definition"].split())  # the server splits a long expression into lines
+    return f"{named(column)}: {column['kind']}, {definition}{' (primary key)' * column['is_primary']}"
+
+
+def quoted_name(column: Row) -> str:
+    return sql.Identifier(column["column_name"]).as_string(None)
+
+
+def as_uuid(column: Row, with_default: set[tuple[str, str]]) -> str:
+    """Return the statement that converts a column of type uuid_v1 to uuid."""
+    name = quoted_name(column)
+    actions = [f"ALTER COLUMN {name} TYPE uuid USING {name}::uuid"]
+    if (column["relation_name"], column["column_name"]) in with_default:
+        actions = [
+            f"ALTER COLUMN {name} DROP DEFAULT", *actions, f"ALTER COLUMN {name} SET DEFAULT gen_random_uuid()"
+        ]  # fmt: skip
+    return f"ALTER TABLE {column['relation_name']} {', '.join(actions)};"
 
 
 def of_callers(functions: list[str]) -> Obstacles:
@@ -116,7 +167,7 @@ def lost(target: Target, installed: Installed, columns: list[Row]) -> list[str]:
         if row["kind"] == "feed":
             lines.append(f"feed {quoted(row['name'])} of {row['owner']} on table {row['relation']}: its position")
         else:
-            loss = "its exact count" if row["kind"] == "count" else "its guard, without which the table cannot be read"
+            loss = "its exact count" if row["kind"] == "count" else "its guard, which keeps the table insert-only"
             lines.append(f"table {row['relation']}: {loss}")
     return lines + [", ".join([f"{named(item)}: all its values", *item["goes_along"]]) for item in columns]
 

@@ -50,7 +50,8 @@ def upgrade(**options: Any) -> None:
 
 
 @click.command(epilog="Example: inorder uninstall --dsn service=shop")
-@option("--drop-columns", is_flag=True, help="Drop the columns whose values inorder generates, with all their values.")
+@option("--drop-columns", is_flag=True,
+        help="Drop the columns whose values inorder generates, except primary keys, with all values.")  # fmt: skip
 @option("--yes", is_flag=True, help="Do not ask.")
 @lock_timeout_option("5s")
 @dsn_option()

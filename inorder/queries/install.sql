@@ -69,6 +69,29 @@ SELECT 'table', NULL, c.oid::regclass::text, NULL
 FROM inorder_internal.feed_table AS t JOIN pg_class AS c ON c.oid = t.relation
 ORDER BY 1, 3, 2, 4
 
+-- install_counts: Return the counts by groups, like count_view, with their columns and the objects of each count.
+SELECT t.oid::regclass::text AS relation_name, array_to_string(s.columns, ',') AS columns, s.columns::text AS given,
+       ARRAY[o.deltas::regclass::text] || ARRAY(
+           SELECT pg_describe_object(u.classid, u.objid, 0)
+           FROM (SELECT 'pg_class'::regclass, v.oid UNION ALL
+                 SELECT 'pg_proc'::regclass, p.oid FROM pg_proc AS p
+                 WHERE p.pronamespace = f.pronamespace AND p.pronargs = 0
+                   AND p.proname IN (f.proname, concat(v.relname, '_fold')::name) UNION ALL
+                 SELECT 'pg_trigger'::regclass, w.oid FROM pg_trigger AS w
+                 WHERE starts_with(w.tgname, left(g.tgname, -3))
+                   AND (w.tgrelid IN (t.oid, o.deltas) OR w.tgrelid IN (SELECT m.relid FROM pg_partition_tree(t.oid) AS m)))
+               AS u(classid, objid)) AS parts
+FROM pg_class AS t
+JOIN pg_trigger AS g ON g.tgrelid = t.oid AND g.tgparentid = 0 AND g.tgname ~ '^zz_inorder_count_[0-9a-f]+_row$'
+JOIN pg_proc AS f ON f.oid = g.tgfoid AND f.proowner = t.relowner
+JOIN pg_class AS v ON v.relnamespace = f.pronamespace AND v.relname = left(f.proname, -7) AND v.relowner = t.relowner
+CROSS JOIN LATERAL (SELECT ARRAY(SELECT a.attname FROM pg_attribute AS a
+                                 WHERE a.attrelid = v.oid AND a.attnum > 0 AND a.attnum < v.relnatts
+                                 ORDER BY a.attnum)) AS s(columns)
+LEFT JOIN LATERAL (SELECT k.oid FROM pg_class AS k
+                   WHERE k.relnamespace = f.pronamespace AND k.relname = f.proname) AS o(deltas) ON true
+ORDER BY 1, 2
+
 -- install_dependents: Return user objects that depend on objects of inorder: guard triggers, defaults, generated
 -- columns, and all other objects.
 WITH member (classid, objid) AS (
@@ -129,6 +152,8 @@ SELECT CASE WHEN d.parent <> 0 THEN 'clone'
             THEN 'guard'
             WHEN t.attgenerated <> '' THEN 'generated'
             WHEN d.adnum IS NOT NULL THEN 'default'
+            WHEN d.classid = 'pg_class'::regclass AND d.objsubid > 0 AND c.relkind IN ('r', 'p') AND y.typname = 'uuid_v1'
+            THEN 'uuid_v1'
             ELSE 'other' END AS kind,
        d.relation::regclass::text AS relation_name, t.attname::text AS column_name,
        coalesce(d.tgname::text, pg_get_expr(f.adbin, f.adrelid)) AS definition,
@@ -137,11 +162,14 @@ SELECT CASE WHEN d.parent <> 0 THEN 'clone'
             ELSE pg_describe_object(d.classid, d.objid, d.objsubid) END AS described,
        coalesce(pg_has_role(c.relowner, 'USAGE'), false) AS is_owner,
        coalesce(t.attinhcount > 0, false) AS is_inherited,
+       EXISTS (SELECT FROM pg_index AS x WHERE x.indrelid = d.relation AND x.indisprimary
+               AND t.attnum = ANY (x.indkey::int2[])) AS is_primary,
+       coalesce(t.atttypid = 'uuid'::regtype, false) AS is_uuid,
        EXISTS (SELECT FROM pg_inherits AS h JOIN dependent AS u ON u.relation = h.inhparent
                JOIN pg_attribute AS w ON w.attrelid = u.relation AND w.attnum = u.adnum
                WHERE h.inhrelid = d.relation AND w.attname = t.attname) AS follows_parent,
        -- DROP COLUMN drops these objects together with the column.
-       ARRAY(SELECT pg_describe_object(e.classid, e.objid, e.objsubid) FROM pg_depend AS e
+       ARRAY(SELECT DISTINCT pg_describe_object(e.classid, e.objid, e.objsubid) FROM pg_depend AS e
              WHERE e.refclassid = 'pg_class'::regclass AND e.refobjid = d.relation AND e.refobjsubid = t.attnum
                AND e.deptype = 'a' AND e.classid NOT IN ('pg_attrdef'::regclass, 'pg_trigger'::regclass)
                AND NOT EXISTS (SELECT FROM pg_constraint AS k WHERE e.classid = 'pg_constraint'::regclass
@@ -151,6 +179,7 @@ FROM dependent AS d
 LEFT JOIN pg_class AS c ON c.oid = d.relation
 LEFT JOIN pg_attribute AS t ON t.attrelid = d.relation AND t.attnum = coalesce(d.adnum, nullif(d.objsubid, 0))
 LEFT JOIN pg_attrdef AS f ON f.adrelid = d.relation AND f.adnum = d.adnum
+LEFT JOIN pg_type AS y ON y.oid = t.atttypid
 WHERE NOT EXISTS (SELECT FROM ours AS s WHERE s.classid = 'pg_class'::regclass AND s.objid = d.relation)
   AND NOT EXISTS (SELECT FROM pg_type AS y JOIN ours AS s ON s.classid = 'pg_type'::regclass AND s.objid = y.oid
                   WHERE d.classid = 'pg_type'::regclass AND y.typarray = d.objid)
@@ -229,6 +258,12 @@ FROM (SELECT 'pg_class'::regclass, c.oid, c.relnamespace, c.relname FROM pg_clas
 WHERE o.namespace IN (SELECT n.oid FROM pg_namespace AS n WHERE n.nspname = ANY ({schemas}::name[]))
   AND o.name <> ALL ({names}::name[])
 ORDER BY 1
+
+-- install_search_path: Return a row if the search_path of the database, for all roles, has a schema.
+SELECT FROM pg_db_role_setting AS s
+JOIN pg_database AS d ON d.oid = s.setdatabase CROSS JOIN unnest(s.setconfig) AS u(setting)
+WHERE d.datname = current_database() AND s.setrole = 0 AND u.setting ~ '^search_path='
+  AND {schema} IN (SELECT btrim(w.name, ' "') FROM regexp_split_to_table(substr(u.setting, 13), ',') AS w(name))
 
 -- install_schema_kept: Return a row if a schema must be kept, because it has objects or belongs to another role.
 SELECT FROM pg_namespace AS n

@@ -121,13 +121,16 @@ def test_each_edition_is_installed_and_removed_without_a_trace(tool: Tool, empty
     assert rows(empty, "SELECT exact_count_start('events')") == [(2,)]
     assert rows(empty, "SELECT feed_apply('f', 'SELECT n FROM batch')") == [(2,)]
     assert rows(empty, "SELECT exact_count('events')") == [(2,)]
-    lost = tool.uninstall("--yes", "--drop-columns").splitlines()
+    run(empty, "ALTER TABLE events ALTER COLUMN id SET DEFAULT gen_random_uuid()")
+    removed = tool.run("uninstall", "--yes", "--drop-columns")
+    hint = f'HINT:  search_path of the database still has inorder: ALTER DATABASE "{empty.info.dbname}" RESET '
+    assert removed.stderr.decode().startswith(hint)
+    lost = removed.stdout.decode().splitlines()
     assert lost[0] == "This removes:" and lost[-1].startswith("removed inorder ")
     for line in (
         'feed "f" of edition_owner on table public.events: its position', "table public.events: its exact count",
         'feed "two\\nlines" of edition_owner on table public.events: its position',
-        "table public.events: its guard, without which the table cannot be read",
-        "column id of public.events: all its values, constraint events_pkey on table public.events",
+        "table public.events: its guard, which keeps the table insert-only",
     ):  # fmt: skip
         assert f"  {line}" in lost
     run(empty, "UPDATE events SET n = 3", "DELETE FROM events", "DROP TABLE events")
@@ -192,8 +195,61 @@ def test_uninstall_leaves_no_trigger_of_a_log(tool: Tool, empty: Connection, edi
     refused = tool.uninstall("--yes", "--drop-columns", code=2)
     assert "these objects depend on inorder: " in refused and "trigger zz_inorder_changes_insert on " in refused
     (call,) = re.findall("^HINT:  (SELECT .*changes_disable.*;)$", refused, re.M)
-    run(empty, call)
+    run(empty, call, "DROP TABLE IF EXISTS public.t_changes")
     tool.uninstall("--yes", "--drop-columns")
+
+
+@pytest.mark.server
+def test_columns_are_dropped_unless_they_are_primary_keys(owners: Tool, installed: Connection) -> None:
+    run(
+        installed, EVENTS, "CREATE TABLE public.other (k uuid DEFAULT inorder.uuid_v7_nextval(), n int)",
+        "CREATE INDEX ON public.other (k) WHERE k IS NOT NULL",
+    )  # fmt: skip
+    refused = owners.uninstall("--yes", "--drop-columns", code=2)
+    assert "column id of public.events: default, inorder.uuid_xact_nextval() (primary key)\n" in refused
+    run(installed, refused.rpartition("; ")[2])
+    removed = owners.uninstall("--yes", "--drop-columns").splitlines()
+    assert "  column k of public.other: all its values, index public.other_k_idx" in removed
+    assert rows(installed, "SELECT count(id) FROM public.events") == [(0,)]
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("edition", [C, SQL])
+def test_counts_of_groups_are_named_with_the_statements_that_stop_them(
+    tool: Tool, empty: Connection, edition: str
+) -> None:
+    tool.install("--edition", edition)
+    run(
+        empty, "SET ROLE edition_owner", "CREATE TABLE public.c (id int PRIMARY KEY, v text, \"B's\" int)",
+        "CREATE TABLE public.p (id int, v text) PARTITION BY LIST (v)",
+        "CREATE TABLE public.p_1 PARTITION OF public.p FOR VALUES IN ('a')",
+        "SELECT inorder.exact_count_start('public.c', by => b) "
+        "FROM (VALUES ('{}'::name[]), ('{v}'), ('{B''s,v}')) AS t(b)",
+        "SELECT inorder.exact_count_start('public.p', by => '{v}')",
+    )  # fmt: skip
+    refused = tool.uninstall("--yes", code=2)
+    counts = "public.c by no column; public.c by B's,v; public.c by v; public.p by v"
+    detail, hint = refused.splitlines()[1:]
+    assert detail == f"DETAIL:  the counts of these groups depend on inorder: {counts}"
+    assert "SELECT inorder.exact_count_stop('public.c', by => '{v}');" in hint
+    run(empty, hint.removeprefix("HINT:  "))
+    assert "removed inorder" in tool.uninstall("--yes")
+
+
+@pytest.mark.server
+def test_columns_of_type_uuid_v1_are_named_with_the_statements_that_convert_them(tool: Tool, empty: Connection) -> None:
+    tool.install("--edition", C)
+    run(
+        empty, "SET ROLE edition_owner", "SET search_path = public, inorder",
+        "CREATE TABLE u (id uuid_v1 PRIMARY KEY DEFAULT uuid_v1_nextval(), \"B\" uuid_v1, n int)",
+        "INSERT INTO u (n) VALUES (1)", "CREATE TABLE p (id uuid_v1, n int) PARTITION BY LIST (n)",
+        "CREATE TABLE p_1 PARTITION OF p FOR VALUES IN (1)", "CREATE INDEX ON p (id)",
+    )  # fmt: skip
+    refused = tool.uninstall("--yes", code=2)
+    assert "these columns have the type uuid_v1 of inorder: " in refused and "drop or change them" not in refused
+    run(empty, *re.findall("^HINT:  (ALTER TABLE .*;)$", refused, re.M))
+    assert "removed inorder" in tool.uninstall("--yes")
+    run(empty, "INSERT INTO u (n) VALUES (1)")
 
 
 WITH_VALUES = (
