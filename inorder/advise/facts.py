@@ -177,7 +177,10 @@ class Reader:
             return []
 
     def home(self) -> tuple[str | None, bool]:
-        """Return the schema of inorder if a trusted role owns it, and whether it is the SQL edition."""
+        """Return the schema of inorder, and whether it is the SQL edition.
+
+        The schema is None if inorder is not installed, and "" if the role does not trust its owner.
+        """
         if schemas := self.rows("extension_schema"):
             return schemas[0]["nspname"], False
         if schemas := self.rows("sql_edition_schema"):
@@ -188,6 +191,7 @@ class Reader:
                 f"inorder: its schema {listed([schemas[0]['quoted']])} belongs to {owner}, who could replace inorder; "
                 f"HINT: Run inorder advise as {owner}."
             )
+            return "", False
         return None, False
 
     def leaves(self) -> list[Leaf]:

@@ -69,25 +69,31 @@ INSTALL = (
 )
 
 
+UNTRUSTED = "/* inorder is installed, but belongs to a role that this role does not trust: see Not seen */"
+
+
 def function(home: str | None, name: str) -> str:
     return identifier(home or HOME, name)
 
 
-def installed(home: str | None) -> list[str]:
-    """Return the statements that create the extension in its own schema, if it is missing.
+def with_inorder(home: str | None, *statements: str) -> list[str]:
+    """Return statements that call inorder, after the statements that create the extension if it is missing.
 
-    The schema ``public`` may belong to a role that a superuser does not trust.
+    The extension gets its own schema, because ``public`` may belong to a role that a superuser does not trust. If the
+    role does not trust the owner of inorder, it must not call the functions: return only a comment.
     """
-    return [] if home else [INSTALL]
+    if home == "":
+        return [UNTRUSTED]
+    return [*([INSTALL] if home is None else []), *statements]
 
 
 def prepared(home: str | None, table: str, name: str, first: str = "") -> list[str]:
     shell = f"/* From a shell: inorder prepare {shlex.quote(table)}. Or run the statements that the SELECT returns: */"
     prepare = f"{shell} SELECT {function(home, 'feed_prepare')}({literal(table)})"
-    return [*installed(home), prepare, f"SELECT {function(home, name)}({first}{literal(table)})"]
+    return with_inorder(home, prepare, f"SELECT {function(home, name)}({first}{literal(table)})")
 
 
 def logged(home: str | None, table: str) -> list[str]:
     shell = f"/* From a shell: inorder prepare {shlex.quote(table)} --changes --feed reader. Or: */"
     log = f"{function(home, 'changes_enable')}({literal(table)})"
-    return [*installed(home), f"{shell} SELECT {function(home, 'feed_create')}('reader', {log})"]
+    return with_inorder(home, f"{shell} SELECT {function(home, 'feed_create')}('reader', {log})")

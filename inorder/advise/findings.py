@@ -21,7 +21,7 @@ from inorder.advise.cost import (
     compared,
 )
 from inorder.advise.facts import COUNTERS, TEXT_TYPES, ColumnFacts, Facts, IndexFacts, Leaf
-from inorder.advise.finding import Evidence, Finding, Unadvised, finding, function, installed
+from inorder.advise.finding import Evidence, Finding, Unadvised, finding, function, with_inorder
 from inorder.advise.readers import counts, readers
 from inorder.connection.database import identifier
 from inorder.lab.analysis.model import LEAF_FILLFACTOR, LITTLE, PAGE, index_tuple, leaf_capacity
@@ -145,7 +145,7 @@ def random_key(
     among, after = (after_switch(loads, is_last) for is_last in (False, True))
     # The SQL edition has no generator of keys that sort after random keys.
     has_generator = not first.is_text and not facts.server.is_sql_edition
-    keys_after = [*installed(home), with_default(first, default)] if has_generator else []
+    keys_after = with_inorder(home, with_default(first, default)) if has_generator else []
     sizes = dict(zip(("among_wal", "among", "after_wal", "after"), map(size_text, (*among, *after)), strict=True))
     return finding(
         "random-key", table, [*evidence_of_keys(facts, partitions), *evidence], switched(facts, first),
@@ -194,7 +194,7 @@ def switched(facts: Facts, partition: Keyed) -> list[str]:
         plain = partition.leaf.statistic(partition.column).width == 33
         expression = f"replace({expression}::text, '-', '')" if plain else f"{expression}::text"
     statement = with_default(partition, expression)
-    return [statement] if is_core else [*installed(facts.server.inorder), statement]
+    return [statement] if is_core else with_inorder(facts.server.inorder, statement)
 
 
 def mixed_keys(facts: Facts, all_keys: Sequence[Keyed], least: float) -> Iterator[Finding]:

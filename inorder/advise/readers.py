@@ -6,7 +6,7 @@ from math import fsum
 
 from inorder.advise import uuids
 from inorder.advise.facts import UUID_TYPES, ColumnFacts, Facts, Leaf
-from inorder.advise.finding import Evidence, Finding, finding, function, logged, prepared
+from inorder.advise.finding import Evidence, Finding, finding, function, logged, prepared, with_inorder
 from inorder.advise.polls import Poll, Table, Understood
 from inorder.connection.database import identifier, literal
 from inorder.units import time_text
@@ -119,6 +119,7 @@ def counts(facts: Facts) -> Iterator[Finding]:
         yield finding(
             "count-all", table, read.evidence, estimate if changes else prepared(home, table, "exact_count_start"),
             effect=ESTIMATED if changes else EXACT, seconds=time_text(read.seconds),
-            after=estimate[0] if changes else f"SELECT {function(home, 'exact_count')}({literal(table)})",
+            after=estimate[0] if changes else with_inorder(
+                home, f"SELECT {function(home, 'exact_count')}({literal(table)})")[-1],
             each=f"{1000 * read.seconds / read.calls:,.1f}",
         )  # fmt: skip

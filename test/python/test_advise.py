@@ -498,6 +498,8 @@ def test_statements_are_not_read_from_a_replaceable_view(advised: Advised) -> No
     assert home.startswith(
         'inorder: its schema public belongs to "mallory", who could replace inorder; HINT: Run inorder'
     )
+    assert "CREATE EXTENSION" not in str(moved) and "/* inorder is installed, but belongs to a role" in str(moved)
+    assert "exact_count" not in str(moved)
 
 
 # --- the command -----------------------------------------------------------------
