@@ -62,4 +62,4 @@ def prepare(dry_run: bool, **options: Any) -> None:
 def outcome(changes: bool, undo: bool, drop_column: bool) -> str:
     if changes:
         return "no longer logged; its log is kept" if undo else "logged: see inorder tail --changes"
-    return "as it was before" if drop_column else "not guarded" if undo else "readable"
+    return "as it was before" if drop_column else "no longer guarded" if undo else "readable"

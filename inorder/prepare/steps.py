@@ -84,13 +84,18 @@ class Preparation:
             and not self.request.changes
             and any(notice.sqlstate == ASKED for notice in notices)
         ):
+            logs = f"{self.command('--changes')} logs its changes. " if self.has_primary_key() else ""
             raise InputError(
                 f"table {self.table.shown} was not changed, because of the warnings above\n"
-                f"HINT:  {self.command('--changes')} logs its changes. --insert-only prepares the table nevertheless."
+                f"HINT:  {logs}--insert-only prepares the table nevertheless."
             )
         if statements and not self.request.changes:
             self.require_privileges(creates=any(statement.startswith("CREATE INDEX") for statement in statements))
         return statements
+
+    def has_primary_key(self) -> bool:
+        """Return whether the table has a primary key, which changes_enable() requires."""
+        return bool(self.session.rows(query("prepare_primary_key"), table=self.table.oid))
 
     def noticed(self) -> tuple[list[str], list[Notice]]:
         """Return the statements, and the server's notices about them."""
@@ -187,11 +192,17 @@ class Preparation:
             if last:
                 raise InorderError(
                     f"gave up after {self.request.tries} tries: {first_line(error)}: {statement}\n"
-                    "HINT:  pg_locks shows the sessions that hold locks on the table."
+                    f"HINT:  {self.holders()}"
                 ) from error
             self.say(f"trying again: {first_line(error)}")
             return False
         return True
+
+    def holders(self) -> str:
+        """Return a hint with the sessions that hold locks on the table now."""
+        rows = self.session.rows(query("prepare_holders"), table=self.table.oid)
+        sessions = "; ".join(one_line(str(session)) for (session,) in rows)
+        return f"Sessions with locks on the table: {sessions}." if rows else "The lock on the table was released since."
 
     def execute(self, statement: str) -> None:
         """Run a statement, with a lock_timeout if writers would queue behind it."""

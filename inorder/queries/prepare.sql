@@ -104,3 +104,17 @@ JOIN pg_catalog.pg_class AS c ON c.oid OPERATOR(pg_catalog.=) i.indexrelid
 JOIN pg_catalog.pg_namespace AS n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 WHERE NOT {drop_column}
   AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhrelid OPERATOR(pg_catalog.=) c.oid)
+
+-- prepare_primary_key: Return a row if a table has a primary key.
+SELECT FROM pg_catalog.pg_index AS i
+WHERE i.indrelid OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND i.indisprimary
+
+-- prepare_holders: Return the other sessions that hold locks on a table, one per row. The application is null if the
+-- role may not see it.
+SELECT DISTINCT pg_catalog.concat_ws(', ', pg_catalog.concat('pid ', l.pid), nullif(a.application_name, ''), a.state)
+FROM pg_catalog.pg_locks AS l LEFT JOIN pg_catalog.pg_stat_activity AS a ON a.pid OPERATOR(pg_catalog.=) l.pid
+WHERE l.relation OPERATOR(pg_catalog.=) {table}::pg_catalog.oid AND l.granted
+  AND l.pid OPERATOR(pg_catalog.<>) pg_catalog.pg_backend_pid()
+  AND l.database OPERATOR(pg_catalog.=) (SELECT d.oid FROM pg_catalog.pg_database AS d
+                                         WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database())
+ORDER BY 1

@@ -104,7 +104,7 @@ def test_settings_of_the_database_do_not_matter(prepare: Tail, old: Connection) 
                     "idle_session_timeout = 1000", "quote_all_identifiers = on"):  # fmt: skip
         run_all(old, f"ALTER DATABASE tail SET {setting}")
     assert outputs(prepare, "old")[0] == ["public.old is readable"]
-    assert outputs(prepare, "old", "--undo")[0] == ["public.old is not guarded"]
+    assert outputs(prepare, "old", "--undo")[0] == ["public.old is no longer guarded"]
 
 
 def test_prepare_gives_up_after_the_last_try(prepare: Tail, old: Connection, writer: Connection) -> None:
@@ -112,6 +112,7 @@ def test_prepare_gives_up_after_the_last_try(prepare: Tail, old: Connection, wri
     assert (
         "gave up after 2 tries: canceling statement due to lock timeout: ALTER TABLE public.old ADD COLUMN" in message
     )
+    assert f"HINT:  Sessions with locks on the table: pid {writer.info.backend_pid}, " in message
     assert value(old, "SELECT count(*) FROM pg_attribute WHERE attrelid = 'old'::regclass AND attnum > 0") == 2
 
 
@@ -400,6 +401,12 @@ def deleted_from(connection: Connection) -> None:
 def run_all(connection: Connection, *statements: str) -> None:
     for statement in statements:
         connection.execute(statement.encode())
+
+
+def test_prepare_does_not_advise_changes_without_a_primary_key(prepare: Tail, old: Connection) -> None:
+    deleted_from(old)
+    run_all(old, "ALTER TABLE old DROP CONSTRAINT old_pkey")
+    assert "above\nHINT:  --insert-only prepares the table nevertheless.\n" in prepare("old", code=2)
 
 
 def test_prepare_asks_about_deleted_rows(prepare: Tail, old: Connection) -> None:
