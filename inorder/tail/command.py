@@ -111,7 +111,8 @@ IN_DATABASE = "a feed has its table and its position in the database"
 )  # fmt: skip
 @format_option(OUTPUTS, "Output format; json has one object per line.", section="Output")
 @option(
-    "--directory", type=FOLDER, excludes=dict.fromkeys(("--exec", "--frame"), "Parquet files are written"),
+    "--directory", type=FOLDER, 
+    excludes={"--exec": "it has a file for each batch", "--frame": "frames separate the batches in a pipe"},
     help="With --format parquet: the directory for the files, one per batch; created if it does not exist.",
 )  # fmt: skip
 @option(

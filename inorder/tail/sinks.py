@@ -8,7 +8,7 @@ from typing import Any
 
 from psycopg.abc import Buffer
 
-from inorder.errors import InputError
+from inorder.errors import InorderError, InputError
 from inorder.tail.formats import Format
 from inorder.tail.source import Source
 from inorder.tail.state import Mark
@@ -72,7 +72,7 @@ class Sink:
         self.report(len(rows))
 
     def put(self, content: Buffer) -> None:
-        put_all(STANDARD_OUTPUT, self.form.shown(content) if is_terminal() else content)
+        put_output(self.form.shown(content) if is_terminal() else content)
 
     def size_in_file(self) -> int | None:
         """Return the size of the current batch in a file. Return None if finish() may wait for another program."""
@@ -105,7 +105,7 @@ class Sink:
     def end(self, header: bytes) -> None:
         """End the run after a batch: write the trailer of the format, and the header if the run had no rows."""
         end_bytes = (header if self.at_start() else b"") + self.form.trailer
-        put_all(STANDARD_OUTPUT, self.form.shown(end_bytes) if is_terminal() else end_bytes)
+        put_output(self.form.shown(end_bytes) if is_terminal() else end_bytes)
 
     def close(self) -> None:
         """End the run, even within a batch."""
@@ -115,6 +115,16 @@ def put_all(descriptor: int, content: Buffer) -> None:
     unwritten = memoryview(content)
     while unwritten:
         unwritten = unwritten[os.write(descriptor, unwritten) :]
+
+
+def put_output(content: Buffer) -> None:
+    try:
+        put_all(STANDARD_OUTPUT, content)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        name = os.readlink(f"/proc/self/fd/{STANDARD_OUTPUT}")
+        raise InorderError(f"{name}: cannot write: {error.strerror}") from error
 
 
 def require_writable_output() -> None:

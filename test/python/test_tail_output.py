@@ -429,6 +429,13 @@ def test_a_file_is_not_written_over(tail: Tail, fresh: Connection) -> None:
     assert out.read_bytes().startswith(b'{"some": 1}\n{"id":')
 
 
+def test_a_full_device_is_named(tail: Tail, fresh: Connection) -> None:
+    insert(fresh, 1)
+    with tail.started(*EVENTS, to="/dev/full", mode="r+b") as running:
+        assert running.wait(PATIENCE) == 1 and running.stderr
+        assert running.stderr.read() == b"inorder: /dev/full: cannot write: No space left on device\n"
+
+
 def test_messages_are_not_written_among_rows(tail: Tail, fresh: Connection) -> None:
     """With 2>&1, messages would be written among the rows of the file."""
     insert(fresh, 5)
