@@ -303,3 +303,12 @@ def test_one_round_claims_no_difference(name: str) -> None:
         sure = "exact" in verdict.sure or "was checked" in verdict.sure
         assert sure or verdict.answer in ("Not decided", "Yes", "Not seen") or verdict.answer.endswith(" ns")
         assert "[" not in verdict.figures and ("too few to decide" in verdict.sure or sure)
+
+
+def test_the_help_says_why_a_full_run_has_fewer_rounds() -> None:
+    """Without a reason, a full run with fewer rounds than the usual run would look like a mistake."""
+    for kind in KINDS.values():
+        if rounds := settings_of(kind.Plan).get("rounds"):
+            usual: Any = kind.Plan().rounds
+            full: Any = rounds.sizes.get(FULL, usual)
+            assert ("full has fewer" in rounds.help) == (full < usual)

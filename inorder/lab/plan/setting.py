@@ -93,8 +93,9 @@ def counts(help: str, lowest: int, highest: int, usual: tuple[int, ...], **more:
     return of(options.several(options.count(lowest, highest)), help, usual, **more)
 
 
-def rounds(usual: int, **more: Any) -> int:
-    return count("Number of rounds.", 1, 1000, usual, **more)
+def rounds(usual: int, full: int | None = None, **more: Any) -> int:
+    note = "; full has fewer, but longer rounds" if full is not None and full < usual else ""
+    return count(f"Number of rounds{note}.", 1, 1000, usual, full=full, **more)
 
 
 def seconds(usual: int, **more: Any) -> int:
