@@ -20,6 +20,7 @@ from inorder.lab.check.arena import Arena, Failure, Outcome, conform
 from inorder.lab.check.history import Event, History, Judgement
 from inorder.lab.check.outputs import as_junit, as_record, as_sarif, hash_of, place_of
 from inorder.lab.check.programs import Program
+from inorder.lab.check.report import cases_section
 from inorder.lab.check.run import Amount, throw_away
 from inorder.lab.check.schedule import Step
 from inorder.lab.check.verdict import Checked
@@ -111,6 +112,14 @@ def checked() -> list[Checked]:
     stalled = Failure((Step("A", "insert"),), history, Judgement())
     outcomes = [Outcome("overlap", 3, {"lost": lost}), Outcome("long", 2), Outcome("prepared", note="not here")]
     return [Checked(built_in()["id"], [*outcomes, Outcome("random load", 0, {"disorder": stalled})])]
+
+
+def test_cells_of_cases_say_what_was_not_judged() -> None:
+    """A dash for a skipped case, and for a random load that lost no row, would look the same."""
+    (prepared, load) = cases_section(checked()[0]).records()[-2:]
+    assert {prepared[fault] for fault in ("lost", "twice", "disorder", "stalled")} == {"skipped"}
+    assert (load["lost"], load["twice"], load["stalled"]) == ("no", "no", "not judged")
+    assert load["disorder"].startswith("out of order")
 
 
 def test_junit_has_a_test_for_each_case() -> None:

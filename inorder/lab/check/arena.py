@@ -272,6 +272,7 @@ def add(outcome: Outcome, schedule: Schedule, history: History, arena: Arena) ->
     return judged
 
 
+RANDOM_LOAD = "random load"  # the name of the case
 WRITER_COUNT = 8
 LONGEST_PAUSE = 0.02  # seconds between two steps of a transaction; the pause before "wait" is up to ten times as long
 KILLS = 0.02  # fraction of polls in which the reader is killed
@@ -308,7 +309,7 @@ def run_load(arena: Arena, seconds: float, seed: int) -> Outcome:
         judged = arena.judged(world.history, with_stalls=False)
     failures = {name: Failure((), History(), judged) for name in judged.faults}
     rows = f"{len(world.history.committed):,} rows in {len(world.history.polls):,} polls"
-    return Outcome("random load", failures=failures, note=rows)
+    return Outcome(RANDOM_LOAD, failures=failures, note=rows)
 
 
 def poll(arena: Arena, reader: object, word: str) -> None:

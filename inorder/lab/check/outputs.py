@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from inorder import __version__
+from inorder.lab.check.arena import RANDOM_LOAD
 from inorder.lab.check.history import FAULTS
 from inorder.lab.check.run import Amount
 from inorder.lab.check.verdict import MEANINGS, Checked, drawn, in_words, sentence
@@ -32,7 +33,7 @@ def as_junit(checks: Sequence[Checked], fail_on: Sequence[str]) -> str:
         suite = ElementTree.SubElement(root, "testsuite", name=title, tests=str(len(checked.outcomes)))
         for outcome in checked.outcomes:
             test = ElementTree.SubElement(suite, "testcase", classname=name, name=outcome.case)
-            if outcome.note and not outcome.schedules and outcome.case != "random load":
+            if outcome.note and not outcome.schedules and outcome.case != RANDOM_LOAD:
                 ElementTree.SubElement(test, "skipped", message=outcome.note)
             for fault in (fault for fault in outcome.failures if fault in fail_on):
                 failure = outcome.failures[fault]

@@ -6,7 +6,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from inorder.lab.check.arena import Failure, Outcome
+from inorder.lab.check.arena import RANDOM_LOAD, Failure, Outcome
 from inorder.lab.check.diagram import psql_script
 from inorder.lab.check.history import FAULTS
 from inorder.lab.check.schedule import in_text
@@ -22,7 +22,7 @@ def summed(value: Callable[[Outcome], int], checked: Checked) -> int:
 
 def of_reader(fault: str, checked: Checked) -> str:
     if fault not in checked.way.faults:
-        return "-"
+        return "not judged"
     case, failure = checked.worst.get(fault, ("", None))
     return f"{in_words(fault, failure)} ({case})" if failure else "no"
 
@@ -52,7 +52,11 @@ def readers_section(checks: Sequence[Checked]) -> Section:
 
 def cases_section(checked: Checked) -> Section:
     def value(fault: str, outcome: Outcome) -> str:
-        return in_words(fault, outcome.failures[fault]) if fault in outcome.failures else (outcome.note and "-") or "no"
+        if fault in outcome.failures:
+            return in_words(fault, outcome.failures[fault])
+        if outcome.case == RANDOM_LOAD:
+            return "not judged" if fault == "stalled" else "no"
+        return "skipped" if outcome.note else "no"
 
     figures = [
         Figure("case", "What the transactions do.", value=lambda outcome: outcome.case),
