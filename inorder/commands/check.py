@@ -19,6 +19,9 @@ from inorder.lab.check.ways import FATAL, Way, built_in, ways_of
 from inorder.options import DSN, FILE, count, duration, format_option, one_of, option, several
 from inorder.text import print_text, quoted
 
+# Errors of a query for another table, and the hint.
+UNDEFINED = ("(UndefinedTable)", "(UndefinedColumn)")
+OF_EVENTS = "HINT:  --sql polls the table events (id, created_at, xact). For another table, write a file for --ways."
 USUAL = ("id", "created", "horizon", "feed")
 
 
@@ -46,7 +49,8 @@ def asked(names: Sequence[str], sql: str, program: str, start: Sequence[str], fi
     "--sql",
     default="",
     metavar="QUERY",
-    help="Check a reader that polls with this query; :last is its position, :now the current time.",
+    help="Check a reader that polls the table events (id, created_at, xact) with this query; :last is its position, "
+    ":now the current time.",
 )
 @option("--program", default="", metavar="COMMAND", help="Check a program that polls once for each line of its input.")
 @option("--start", multiple=True, metavar="NAME=VALUE", help="Initial values of the names in --sql.  [last=0]")
@@ -112,7 +116,12 @@ def checked_there(place: Place, way: Way, amount: Amount) -> Checked | None:
         if sys.stderr.isatty():
             click.echo(f"\r{way.title}: {case}\033[K", nl=False, err=True)
 
-    return check(place.target, way, amount, progress)
+    try:
+        return check(place.target, way, amount, progress)
+    except InputError as error:
+        if way.name == "sql" and any(kind in str(error) for kind in UNDEFINED):
+            raise InputError(f"{error}\n{OF_EVENTS}") from error
+        raise
 
 
 def show(checks: Sequence[Checked], version: str, output: str) -> None:

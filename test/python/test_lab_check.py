@@ -377,6 +377,12 @@ def test_a_program_that_fails_leaves_nothing_prepared(target: Target, monkeypatc
         assert connection.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == []
 
 
+def test_a_query_of_another_table_is_an_error_that_names_the_table(server: Installation, tmp_path: Path) -> None:
+    for poll in ("SELECT id FROM orders WHERE id > :last", "SELECT event_id FROM events WHERE id > :last"):
+        done = inorder("lab", "check", "--sql", poll, folder=tmp_path, server=server)
+        assert done.returncode == 2 and "\nHINT:  --sql polls the table events (id, created_at, xact). " in done.stderr
+
+
 def test_the_shortest_schedule_is_printed_and_can_be_replayed(
     server: Installation, cluster: Cluster, tmp_path: Path
 ) -> None:

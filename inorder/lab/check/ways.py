@@ -84,12 +84,17 @@ class Way:
     def __post_init__(self) -> None:
         if wrong := CLOCKS.search(self.poll + self.finish):
             clock = wrong[0].rstrip("(")
-            raise InputError(f"the poll of {self.name} uses {clock}; HINT: Use :now, the clock of the schedule.")
+            raise InputError(f"{self.label}: the poll uses {clock}; HINT: Use :now, the clock of the schedule.")
         if not (self.program or self.statements):
             raise InputError(f"{self.name} has neither a poll nor a program")
         names = NAME.findall("" if self.program else self.statements[0])
         if missing := [name for name in names if name not in self.start and name != "now"]:
-            raise InputError(f"{self.name}: {no_value(missing[0])}")
+            raise InputError(f"{self.label}: {no_value(missing[0])}")
+
+    @property
+    def label(self) -> str:
+        """The name for messages. A reader given by an option is named after the option."""
+        return f"--{self.name}" if self.name in ("sql", "program") else self.name
 
     @property
     def statements(self) -> list[str]:
