@@ -20,7 +20,7 @@ BEGIN
         RAISE 'table % is not the log of the changes of %', log, relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               HINT = coalesce(
-                  (SELECT format('That log has the changes of %s: pass null::%1$s.', k.relation)
+                  (SELECT concat('That log has the changes of ', k.relation, ': pass null::', k.relation, '.')
                    FROM inorder_internal.logged_by(log) AS k(relation) WHERE k.relation IS NOT NULL),
                   CASE WHEN present_log IS NULL THEN format('The owner must call changes_enable(%L).', relation)
                        ELSE format('The log is %s.', present_log) END);
