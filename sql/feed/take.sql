@@ -30,15 +30,34 @@ BEGIN
                  'The view feed_batches shows the batches.';
 END $$;
 
+-- Raise the error of a statement that begins with WITH.
+CREATE FUNCTION inorder_internal.say_with() RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE 'the statement begins with WITH' USING ERRCODE = 'syntax_error',
+          DETAIL = 'feed_apply() writes WITH batch AS (...) in front of the statement.',
+          HINT = 'Write a comma instead of WITH, as in '', w AS (SELECT * FROM batch) SELECT * FROM w''.';
+END $$;
+
+-- Raise the error of a statement that does not read the batch.
+CREATE FUNCTION inorder_internal.say_not_read(feed_name text) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE 'the statement does not read the batch' USING ERRCODE = 'feature_not_supported',
+          DETAIL = 'The position moves past the whole batch.',
+          HINT = format('Name the batch without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, '
+                        'call feed_seek(%L, ''now'').', feed_name);
+END $$;
+
 -- Raise the error of a row_type that is not the type of the table.
 CREATE FUNCTION inorder_internal.say_row_type(t inorder_internal.feed_table, row_type regtype) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     RAISE 'row_type must be null::%, not of type %', t.relation, row_type
     USING ERRCODE = 'datatype_mismatch',
-          HINT = CASE WHEN inorder_internal.namesake(t) IS NULL THEN format('Pass null::%s.', t.relation)
-                      ELSE format('The table was renamed, and another table now has its former name. To read the '
-                                  'remaining rows of the renamed table, pass null::%s.', t.relation) END;
+          HINT = CASE WHEN inorder_internal.namesake(t) IS NULL THEN concat('Pass null::', t.relation, '.')
+                      ELSE concat('The table was renamed, and another table now has its former name. To read the '
+                                  'remaining rows of the renamed table, pass null::', t.relation, '.') END;
 END $$;
 
 -- Raise an error if a feed gets no rows because another table now has the name that writers use. No error is raised as

@@ -62,7 +62,7 @@ END $$;
 
 -- Raise an error unless the plan of a statement reads the batch, and does not stop after some rows.
 CREATE FUNCTION inorder_internal.check_statement(
-    statement text, t inorder_internal.feed_table, b @extschema@.feed_batch
+    statement text, t inorder_internal.feed_table, b @extschema@.feed_batch, feed_name text
 ) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -82,10 +82,7 @@ BEGIN
             HINT = 'Limit the rows with max_rows, as in feed_apply(name, statement, 10).';
     ELSIF NOT pg_catalog.jsonb_path_exists(
               plan, 'strict $.**."Function Name" ? (@ == "rows_of_batch")', '{}', true) THEN
-        RAISE 'the statement does not read the batch' USING
-            ERRCODE = 'feature_not_supported', DETAIL = 'The position moves past the whole batch.',
-            HINT = 'Name the batch without a schema, as in SELECT count(*) FROM batch. To skip all rows '
-                   'so far, call feed_seek(name, ''now'').';
+        PERFORM inorder_internal.say_not_read(feed_name);
     END IF;
 EXCEPTION WHEN invalid_cursor_definition THEN
     RAISE 'cannot run several statements over one batch' USING ERRCODE = 'syntax_error',
@@ -93,9 +90,9 @@ EXCEPTION WHEN invalid_cursor_definition THEN
 END $$;
 
 -- Run a statement that reads the rows of a batch, with the search_path of the caller. "row_type" is the name of the
--- table.
+-- table. If there are no rows, the statement is only checked, and the result is null.
 CREATE FUNCTION inorder_internal.apply_rows(
-    t inorder_internal.feed_table, b @extschema@.feed_batch, row_type text, statement text, path text
+    f inorder_internal.feed_view, row_type text, statement text, path text
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -106,9 +103,11 @@ DECLARE
     processed bigint;
 BEGIN
     PERFORM set_config('enable_seqscan', 'on', true), set_config('search_path', path, true);
-    PERFORM inorder_internal.check_statement(text_over_batch, t, b);
-    EXECUTE text_over_batch USING t, b;
-    GET DIAGNOSTICS processed = ROW_COUNT;
+    PERFORM inorder_internal.check_statement(text_over_batch, f.t, (f.next).batch, f.name);
+    IF (f.next).has_rows THEN
+        EXECUTE text_over_batch USING f.t, (f.next).batch;
+        GET DIAGNOSTICS processed = ROW_COUNT;
+    END IF;
     RETURN processed;
 END $$;
 
@@ -119,21 +118,30 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET enable_seqsc
 AS $$
 DECLARE
     f inorder_internal.feed_view;
-    b @extschema@.feed_batch;
+    setting text;
+    hash text;
     processed bigint;
 BEGIN
     IF statement IS NULL THEN
         RAISE 'statement must not be null' USING ERRCODE = 'null_value_not_allowed';
+    ELSIF statement ~ '(?ip)^([[:space:]]|[-]{2}.*|/[*]([^*]|[[:space:]]|[*]+[^*/])*[*]+/)*with[[:space:]/"-]' THEN
+        PERFORM inorder_internal.say_with();
     END IF;
     f := inorder_internal.open_next_batch(
         inorder_internal.caller(), name COLLATE "default", owner, max_rows, false, true);
-    b := (f.next).batch;
-    IF NOT (f.next).has_rows THEN
+    -- A session checks a statement only once while there are no rows.
+    setting := format('inorder.applied_%s', f.feed_id);
+    hash := hashtextextended(statement, 0)::text;
+    IF (f.next).has_rows THEN
+        PERFORM inorder_internal.move_feed(f, (f.next).batch, (f.next).is_all);
+    ELSIF current_setting(setting, true) = hash THEN
         RETURN NULL;
     END IF;
-    PERFORM inorder_internal.move_feed(f, b, (f.next).is_all);
-    processed := inorder_internal.apply_rows(f.t, b, (f.t).relation::text, statement, path);
-    PERFORM inorder_internal.unchanged_members(f.t, (f.next).members);
+    processed := inorder_internal.apply_rows(f, (f.t).relation::text, statement, path);
+    PERFORM set_config(setting, hash, false);
+    IF (f.next).has_rows THEN
+        PERFORM inorder_internal.unchanged_members(f.t, (f.next).members);
+    END IF;
     RETURN processed;
 END $$;
 

@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -16,6 +17,9 @@
 #include "compat.h"
 #include "feed/apply.h"
 #include "ports/query.h"
+
+/* Hashes of statements that were checked in this session.  A hash replaces another hash with the same remainder. */
+static uint64 checked_statements[64];
 
 /* A query and its outer queries; the names of WITH queries are looked up in all of them */
 typedef struct Level
@@ -145,12 +149,32 @@ use_of(Level *level, bool limited)
 	return search.use;
 }
 
+/* Raise an error if a statement begins with WITH, after white space and comments */
+void
+refuse_with(const char *statement)
+{
+	const char *end;
+
+	for (;; statement = end)
+	{
+		statement += strspn(statement, " \t\n\r\f");
+		if (strncmp(statement, "--", 2) == 0)
+			end = statement + strcspn(statement, "\n");
+		else if (strncmp(statement, "/*", 2) == 0 && (end = strstr(statement + 2, "*/")) != NULL)
+			end += 2;
+		else
+			break;
+	}
+	if (pg_strncasecmp(statement, "with", 4) == 0 && strspn(statement + 4, " \t\n\r\f/-\"") > 0)
+		owner_error("say_with", 0, NULL);
+}
+
 /*
  * Raise an error unless a statement reads the whole batch.  Rules may have rewritten the statement into several
  * queries; one of these queries must read the batch.
  */
 static void
-check_batch_is_read(List *queries)
+check_batch_is_read(List *queries, Value feed)
 {
 	BatchUse	use = NOT_READ;
 	ListCell   *cell;
@@ -164,11 +188,7 @@ check_batch_is_read(List *queries)
 				 errdetail("The position moves past the whole batch, including the rows that are left out."),
 				 errhint("Limit the rows with max_rows, as in feed_apply(name, statement, 10).")));
 	if (use == NOT_READ)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("the statement does not read the batch"),
-				 errdetail("The position moves past the whole batch."),
-				 errhint("Name the batch without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, call feed_seek(name, 'now').")));
+		owner_error("say_not_read", 1, &feed);
 }
 
 /* Return the WITH query that was added to the user's statement */
@@ -193,11 +213,17 @@ batch_of(Query *query)
 
 /* Check the queries of a statement.  The list is empty if a rule is DO INSTEAD NOTHING. */
 static void
-check_statement(List *queries, const Table *table)
+check_statement(List *queries, const Table *table, Value feed)
 {
 	if (queries != NIL)
 		check_query(batch_of(linitial_node(Query, queries)), table);
-	check_batch_is_read(queries);
+	check_batch_is_read(queries, feed);
+}
+
+static uint64
+statement_hash(const Table *table, const char *statement)
+{
+	return hash_bytes_extended((const unsigned char *) statement, strlen(statement), table->oid);
 }
 
 /*
@@ -206,8 +232,10 @@ check_statement(List *queries, const Table *table)
  * current schemas.
  */
 static SPIPlanPtr
-checked_plan(const Table *table, const char *text)
+checked_plan(const Table *table, const char *query, const char *statement, Value feed)
 {
+	char	   *text = psprintf("WITH batch AS NOT MATERIALIZED (%s) %s", query, statement);
+	uint64		hash = statement_hash(table, statement);
 	SPIPlanPtr	plan;
 
 	do
@@ -219,9 +247,27 @@ checked_plan(const Table *table, const char *text)
 					(errcode(ERRCODE_SYNTAX_ERROR),
 					 errmsg("cannot run several statements over one batch"),
 					 errhint("Run the other statements separately, in the same transaction.")));
-		check_statement(source_of(plan)->query_list, table);
+		check_statement(source_of(plan)->query_list, table, feed);
 	} while (!is_search_path_of_now(source_of(plan)->search_path));
+	checked_statements[hash % lengthof(checked_statements)] = hash;
 	return plan;
+}
+
+/*
+ * Check a statement for which there are no rows yet.  Otherwise, an error in
+ * the statement would not be noticed until the first row arrives.  The statement
+ * is parsed only in the first of these calls in a session.
+ */
+void
+check_without_batch(const Table *table, const char *statement, Value feed)
+{
+	uint64		hash = statement_hash(table, statement);
+
+	if (checked_statements[hash % lengthof(checked_statements)] == hash)
+		return;
+	SPI_connect();
+	(void) checked_plan(table, psprintf("SELECT e.* FROM %s AS e", relation_name(table->oid)), statement, feed);
+	SPI_finish();
 }
 
 /*
@@ -230,7 +276,7 @@ checked_plan(const Table *table, const char *text)
  * processed.
  */
 uint64
-query_batch(const Table *table, const char *query, const char *statement)
+query_batch(const Table *table, const char *query, const char *statement, Value feed)
 {
 	SPIPlanPtr	plan;
 	uint64		amount;
@@ -241,7 +287,7 @@ query_batch(const Table *table, const char *query, const char *statement)
 	/* With other values of constraint_exclusion, the planner would evaluate CHECK constraints of the table's owner. */
 	nest = NewGUCNestLevel();
 	(void) set_config_option("constraint_exclusion", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	plan = checked_plan(table, psprintf("WITH batch AS NOT MATERIALIZED (%s) %s", query, statement));
+	plan = checked_plan(table, query, statement, feed);
 	code = SPI_execute_plan(plan, NULL, NULL, false, 0);
 	if (code < 0)
 		elog(ERROR, "could not execute the statement: %s", SPI_result_code_string(code));

@@ -242,14 +242,21 @@ Datum
 feed_apply(PG_FUNCTION_ARGS)
 {
 	RowSource	source;
+	Value		name = argument_value(fcinfo, 0, TEXTOID);
+	char	   *statement;
 	uint64		processed;
 
 	if (PG_ARGISNULL(1))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("statement must not be null")));
+	statement = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	refuse_with(statement);
 	source = take_next(fcinfo, true);
 	if (source.batch == NULL)
+	{
+		check_without_batch(&source.table, statement, name);
 		PG_RETURN_NULL();
-	processed = query_batch(&source.table, query_for(&source, false), text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	}
+	processed = query_batch(&source.table, query_for(&source, false), statement, name);
 	check_proof(&source.table);
 	PG_RETURN_INT64((int64) processed);
 }

@@ -148,3 +148,42 @@ def test_the_only_feed_of_a_table_is_named(fresh: Connection) -> None:
     assert "feed_seek('my feed', 'here')" in hint(fresh, "SELECT feed_apply('my feed', 'SELECT FROM batch')")
     run(fresh, "SELECT feed_create('second', 'events')")
     assert "feed_seek(name, 'here')" in hint(fresh, "SELECT feed_apply('my feed', 'SELECT FROM batch')")
+
+
+@pytest.mark.editions
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_statement_is_checked_even_without_rows(fresh: Connection, rows: int) -> None:
+    run(fresh, "CREATE TABLE sums (n bigint)", "SELECT feed_create('my feed', 'events')")
+    for _ in range(rows):
+        insert(fresh, 1)
+    comma = "Write a comma instead of WITH, as in ', w AS (SELECT * FROM batch) SELECT * FROM w'."
+    skip = (
+        "Name the batch without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, call "
+        "feed_seek('my feed', 'now')."
+    )
+    for statement, state, help in (
+        ("complete nonsense", "42601", ""), ("INSERT INTO nowhere SELECT n FROM batch", "42P01", ""),
+        ("SELECT m FROM batch", "42703", ""), ("SELECT 1", "0A000", skip),
+        ("SELECT n FROM batch; SELECT 1", "42601",
+         "Run the other statements separately, in the same transaction."),
+        ("-- a comment\n/* another\n*/ wItH a AS (SELECT * FROM batch) SELECT * FROM a", "42601", comma),
+        ("with/**/a AS (SELECT * FROM batch) INSERT INTO sums SELECT n FROM a", "42601", comma),
+    ):  # fmt: skip
+        for _ in range(2):
+            with pytest.raises(psycopg.Error) as caught:
+                fresh.execute("SELECT feed_apply('my feed', %s)", [statement])
+            assert (caught.value.sqlstate, caught.value.diag.message_hint or "") == (state, help), statement
+    for statement in (
+        ", with_sums AS (SELECT * FROM batch) INSERT INTO sums SELECT n FROM with_sums", "SELECT n AS with FROM batch",
+    ):  # fmt: skip
+        expected = 1 if rows and statement[0] == "," else None
+        assert value(fresh, "SELECT feed_apply('my feed', %s)", statement) == expected
+        assert value(fresh, "SELECT feed_apply('my feed', %s)", statement) is None
+    # A statement that was checked is not checked again until there are rows.
+    run(fresh, "DROP TABLE sums")
+    again = ", with_sums AS (SELECT * FROM batch) INSERT INTO sums SELECT n FROM with_sums"
+    if not rows:
+        assert value(fresh, "SELECT feed_apply('my feed', 'SELECT n AS with FROM batch')") is None
+    insert(fresh, 1)
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        fresh.execute("SELECT feed_apply('my feed', %s)", [again])

@@ -18,10 +18,7 @@ OF_PORTS = {
     "At least 2^30 keys fit into one transaction.",
     "Run the other statements separately, in the same transaction.",
     "Limit the rows with max_rows, as in feed_apply(name, statement, 10).",
-    "Name the batch without a schema, as in SELECT count(*) FROM batch. To skip all rows so far, "
-    "call feed_seek(name, 'now').",
     "The position moves past the whole batch, including the rows that are left out.",
-    "The position moves past the whole batch.",
     "The snapshot does not see the current files and partitions of the table.",
     "The version is the 13th hexadecimal digit, and the 17th must be 8, 9, a or b (RFC 9562, section 4).",
     "Try again in a new transaction.",
@@ -32,7 +29,6 @@ OF_PORTS = {
     "sequence with OID … does not exist",
     "statement must not be null",
     "table … was rewritten after the snapshot of this transaction was taken",
-    "the statement does not read the batch",
     "timestamp … is outside the range of version-7 UUIDs",
     "transaction … has used up its keys",
     'trigger "…" has no base among its arguments',
