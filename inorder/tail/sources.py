@@ -32,8 +32,11 @@ SAVE_SECONDS = 0.2  # seconds between two saves while batches are written to a f
 def require_position_in(table: Table, state: State | ShardsState, file: PositionFile) -> None:
     if (state.database, state.table) != (table.database, table.quoted):
         place = f"{one_line(state.table)} in the database {quoted(state.database)}"
+        changed = ["database"] * (state.database != table.database) + ["table"] * (state.table != table.quoted)
         raise InputError(
-            f"{file.given_path} is the position in {place}, not in {table.shown} in {quoted(table.database)}"
+            f"{file.given_path} is the position in {place}, not in {table.shown} in {quoted(table.database)}\n"
+            f"HINT:  Give another --position. If the {' or the '.join(changed)} was renamed, or restored under another "
+            f"name, change {' and '.join(map(quoted, changed))} in {file.given_path}."
         )
 
 

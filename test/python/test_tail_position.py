@@ -248,6 +248,11 @@ NO_POSITIONS = [
     (changed(format=2), "cannot use p: its format is 2, and this version of inorder reads 1"),
     (changed(table="public.other"), 'p is the position in public.other in the database "tail", not in public.'),
     (changed(database="shop"), 'p is the position in public.events in the database "shop", not in public.'),
+    (
+        changed(database="shop"),
+        "HINT:  Give another --position. If the database was renamed, or restored under another "
+        'name, change "database" in p.',
+    ),
     (changed(table="\0"), 'p is the position in \\x00 in the database "tail", not in public.events'),
     (
         position_of(more=7),
