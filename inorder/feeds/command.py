@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from inorder.errors import FOUND
-from inorder.feeds.formats import FORMATS, Row, problems
+from inorder.feeds.formats import FORMATS, Row, hints, problems
 from inorder.files import require_writable, write_whole
 from inorder.options import FILE, dsn_option, duration, format_option, option
 from inorder.text import print_text
@@ -41,6 +41,8 @@ def feeds(dsn: str, output: str, check: float | None, watch: float | None, out: 
     def show() -> list[Row]:
         rows = reading.rows()
         write(rows, output, out, clear=watch is not None and output == "table")
+        if watch is None and output == "table" and (hint := hints(rows)):
+            click.echo(hint, err=True)
         if not rows and watch is None:
             click.echo("there is no feed that this role may see; HINT: SELECT feed_create(NAME, TABLE)", err=True)
         return rows

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from shutil import get_terminal_size
 from typing import Any
 
-from inorder.text import aligned, aligned_table, filled, one_line, plural, widths_of
+from inorder.text import aligned, aligned_table, filled, first_of, one_line, plural, widths_of
 from inorder.units import time_text
 
 Row = dict[str, Any]  # a row of the query "feeds"
@@ -157,6 +157,28 @@ def problems(rows: Sequence[Row], longest: float) -> list[str]:
         if row["dead_batches"]:
             failures.append((row, plural(row["dead_batches"], "dead batch", "dead batches")))
     return [one_line(f"feed {row['owner']}.{row['feed']}: {text}") for row, text in failures]
+
+
+def may_be_restored(row: Row) -> bool:
+    """Return whether no backlog is known, or whether unread rows were counted, but do not show if the feed caught up.
+
+    >>> state = {"caught_up": None, "backlog_transactions": 5, "backlog_rows": 0, "partial": None}
+    >>> may_be_restored(state), may_be_restored(state | {"partial": 7}), may_be_restored(state | {"caught_up": True})
+    (True, False, False)
+    """
+    is_counted = row["backlog_rows"] is not None and row["partial"] is None
+    return row["caught_up"] is None and (row["backlog_transactions"] is None or is_counted)
+
+
+def hints(rows: Sequence[Row]) -> str:
+    """Return a hint if a feed was restored from a dump, or if its table may have been. Otherwise return ""."""
+    from inorder.connection.database import literal  # noqa: PLC0415  # loads the driver, which --help does not need
+
+    tables = sorted({row["table"] for row in rows if row["table"] and may_be_restored(row)})
+    if not tables:
+        return ""
+    calls = first_of([f"SELECT feed_rebase({literal(table).strip()});" for table in tables], 3)
+    return f"HINT:  If the database was restored: {calls}"
 
 
 def as_json(rows: Sequence[Row]) -> str:

@@ -7,7 +7,7 @@ SELECT pg_catalog.format('SELECT cron.schedule(%L, %L, %L);', 'inorder count ' |
 -- clock.
 SELECT pg_catalog.to_jsonb(f.*)
 FROM (SELECT name AS feed, owner, relation::pg_catalog.text AS table, pg_catalog.current_database() AS database,
-             order_column, whole_transactions, caught_up, extract(epoch FROM lag) AS lag_seconds,
+             order_column, whole_transactions, partial, caught_up, extract(epoch FROM lag) AS lag_seconds,
              CASE WHEN polled IS NOT NULL
                   THEN greatest(extract(epoch FROM clock.now OPERATOR(pg_catalog.-) polled),
                                 '0'::pg_catalog.numeric) END AS polled_seconds,

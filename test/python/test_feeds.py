@@ -13,6 +13,7 @@ from inorder.text import cells
 
 import preloaded
 from conftest import install_edition, text
+from restoring import copied
 from sql_edition import TESTED
 from tail_runs import Tail, insert
 from waiting import PATIENCE, wait_for
@@ -56,6 +57,20 @@ ROWS: list[Row] = [
 
 def test_the_output_equals_the_example_in_the_documentation() -> None:
     assert as_table(ROWS, 120) in text("docs/feed-operations.md")
+
+
+def test_after_a_restore_a_hint_names_feed_rebase(cluster: Cluster, feeds: Tail, tmp_path: Path) -> None:
+    def hint() -> str:
+        done = preloaded.run(["feeds"], feeds.folder, feeds.environment, PATIENCE)
+        assert done.returncode == 0 and done.stdout
+        return done.stderr.decode()
+
+    assert hint() == ""
+    with copied(cluster, "tail", cluster, "restored_feeds", "custom", tmp_path) as restored:
+        feeds.environment["PGDATABASE"] = "restored_feeds"
+        assert hint() == "HINT:  If the database was restored: SELECT feed_rebase('public.events');\n"
+        restored.execute("SELECT feed_rebase('events')")
+        assert hint() == ""
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 120, 300])
