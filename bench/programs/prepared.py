@@ -240,7 +240,7 @@ def index_bytes(connection: Connection, table: str) -> int:
 def pieces(cluster: Cluster, table: str, rows: int) -> list[tuple[int, float]]:
     """Read a table piece by piece while a writer inserts, and return the rows and the CPU time in ms of each piece.
 
-    A new connection continues after every 500 pieces.
+    The reader reconnects after every 500 pieces.
     """
     reads: list[tuple[int, float]] = []
     with writing(cluster, table, pause=0.05, writers=1):

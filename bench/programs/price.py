@@ -136,7 +136,7 @@ def read_text(side: Side, feed: str) -> str:
 
 
 def skip(side: Side) -> None:
-    """Skip rows left over by other measurements, and read once, so that the feed records that it is up to date."""
+    """Skip rows left over by other measurements. Read once, because only a read records that the feed is up to date."""
     if side.kind != "bigserial":
         side.connection.execute(f"SELECT feed_seek('{side.kind}', 'now')".encode())
         side.connection.execute(piece(side, READ_ROWS).encode())

@@ -133,7 +133,7 @@ def compared(
 
 
 def after_switch(loads: Sequence[Load], is_last: bool) -> tuple[float, float]:
-    """Return WAL bytes per day and growth per day of an index full of random keys that receives ordered keys.
+    """Return the daily WAL and growth, in bytes, of an index of random keys into which ordered keys are inserted.
 
     ``is_last`` is true if the new keys sort after all random keys. Otherwise, the new keys are inserted at one point
     among the random keys, where pages are split in the middle.

@@ -261,7 +261,7 @@ class Reader:
     def classified(self, rows: list[dict[str, Any]]) -> list[Statement]:
         """Return the statements that can be classified.
 
-        ``unseen`` gets the number of all other statements, with the reasons.
+        Add to ``unseen`` how many statements cannot be classified, and why.
         """
         from inorder.advise.statements import understood  # noqa: PLC0415  # requires a parser, which is optional
 

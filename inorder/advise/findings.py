@@ -159,7 +159,7 @@ def random_key(
 
 
 def updates_of(facts: Facts, leaves: Sequence[Leaf]) -> tuple[tuple[float, ...], list[Evidence]]:
-    """Estimate the share of the table that updates change, and return the share with its evidence.
+    """Estimate which share of a table's rows is updated, and return the share with its evidence.
 
     A share of 0.01 means that updates change only the newest hundredth of the rows. If updates were not counted, the
     result is UPDATED_NEWEST and UPDATED_ANYWHERE. Otherwise, the share is computed from the page images of UPDATE: an

@@ -118,7 +118,7 @@ def measure(run: Studied, seconds: float) -> bool:
 
 
 def server_of(run: Studied) -> dict[str, str]:
-    """Return the environment that selects the server. The name of the run contains its major version."""
+    """Return the environment that selects the server. The name of the run contains the server's major version."""
     server = embedded_installation()
     if server is None or f"-{server.major}" not in run.name:
         raise SystemExit(f"{run.name}: the embedded server is missing; run script/bootstrap --test --embedded")

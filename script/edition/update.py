@@ -58,7 +58,7 @@ def identities(script: list[str]) -> list[str]:
 
 
 def difference(before: list[str], after: list[str], templates: list[str]) -> Iterator[str]:
-    """Yield the statements that update a database from one script to another.
+    """Yield the statements that update a database installed by one script to the state of another script.
 
     ``templates`` are the statements of ``after`` with a placeholder for the schema.
     """

@@ -17,7 +17,7 @@
 
 -- A set of groups. The set consists of the table, its group columns, the qualified names of three objects (the view,
 -- the table of deltas, and the function that folds), and the part of trigger names that distinguishes the set. The
--- function of the row trigger has the name of the table of deltas.
+-- function of the row trigger and the table of deltas have the same name.
 CREATE TYPE inorder_internal.group_set AS (
     relation regclass, view text, deltas text, folding text, columns name[], id text
 );

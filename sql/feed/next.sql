@@ -98,8 +98,8 @@ BEGIN
                   inorder_internal.found_query(t, b, '1', false));
 END $$;
 
--- Run a probe query. Raise an error if the query finds a fault of the table. Return true if the query finds rows; only
--- some probe queries look for rows.
+-- Run a probe query. Raise an error if the query finds that the table cannot be read. Return true if the query
+-- finds rows; only some probe queries look for rows.
 CREATE FUNCTION inorder_internal.find_fault(t inorder_internal.feed_table, query text, caller oid)
 RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$

@@ -127,7 +127,7 @@ BEGIN
                   budget, inorder_internal.number_in(t, b.transactions));
 END $$;
 
--- Return the query for the lowest value in a set, from a given value on.
+-- Return a query for the lowest value in a set that is not below a given value.
 CREATE FUNCTION inorder_internal.lowest_query(
     t inorder_internal.feed_table, b @extschema@.feed_batch, order_column text, lowest bigint
 ) RETURNS text

@@ -20,7 +20,7 @@ BEGIN
         IF f.written_here IS NOT TRUE THEN
             PERFORM inorder_internal.say_restored(f.feed);
         END IF;
-        -- The position includes the unfinished batches of workers, which are not read yet.
+        -- The position includes unfinished batches of workers, although their rows are not read yet.
         number := least(number, inorder_internal.first_gap((f.position).transactions), (
             SELECT min(lower((b.batch).transactions)) FROM inorder_internal.unfinished_batches(f.id) AS b));
     END LOOP;

@@ -54,4 +54,5 @@ RETURN '@version@'::text;
 -- The type of the columns in which the state refers to tables. A dump contains the name of the table. If there is no
 -- such table in the restored database, restoring the row causes an error.
 CREATE DOMAIN inorder_internal.table_ref AS regclass;
-COMMENT ON DOMAIN inorder_internal.table_ref IS 'Internal type: a table by its OID, in a dump by its name.';
+COMMENT ON DOMAIN inorder_internal.table_ref IS
+'Internal type: the OID of a table, which a dump contains as the name of the table.';

@@ -128,7 +128,7 @@ CREATE FUNCTION inorder_internal.unread_rows(
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET lock_timeout = 1 AS $$
 BEGIN
     IF inorder_internal.is_plain(t.relation) OR cardinality(inorder_internal.tree(t.relation)) <= 1000 THEN
-        -- The rows are counted as the owner of the state, from whom row security hides no rows.
+        -- The owner of the state counts the rows, because row security hides no rows from that role.
         RETURN inorder_internal.count_by_index(
             inorder_internal.lock_table(t, quote_ident(current_user)::regrole::oid), numbers, 10000);
     END IF;

@@ -205,7 +205,7 @@ COMMENT ON TABLE inorder_internal.counted_table IS 'Tables for which exact_count
 CREATE TABLE inorder_internal.count_part (
     relation regclass NOT NULL,  -- table that has an exact count
     part regclass NOT NULL,  -- the same table, or a partition that holds rows
-    -- Files and server that were counted. The number is not valid for other files, as after a restore, TRUNCATE or
+    -- The files of the table, and the server. The number is not valid for other files, as after a restore, TRUNCATE or
     -- VACUUM FULL, or after the partition was attached again
     storage text NOT NULL,
     -- Transactions whose rows are included in the number

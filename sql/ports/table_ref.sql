@@ -13,7 +13,7 @@ CREATE TYPE inorder_internal.table_ref (
     INTERNALLENGTH = 4, PASSEDBYVALUE, ALIGNMENT = int4, STORAGE = plain
 );
 COMMENT ON TYPE inorder_internal.table_ref IS
-'Internal type: a table by its OID, in a dump by its name; the name of a table that does not exist is read as 0.';
+'Internal type: the OID of a table, written as its name; a name that no table has is read as 0.';
 
 CREATE CAST (inorder_internal.table_ref AS regclass) WITHOUT FUNCTION AS IMPLICIT;
 COMMENT ON CAST (inorder_internal.table_ref AS regclass) IS 'the same table';

@@ -143,8 +143,7 @@ is_log_of(Relation log, Oid table, Oid function)
 /*
  * Open and lock the log.  The trigger names the log by OID, because another table may temporarily have the name of the
  * log.  Raise an error if the log does not exist, or if its owner is not the owner of the table.  Return null if the
- * log belongs to another table, because this table is a detached partition, or because another role created the
- * trigger.
+ * log belongs to another table: this table is a detached partition, or another role created the trigger.
  */
 static Relation
 open_log(TriggerData *data)

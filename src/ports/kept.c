@@ -367,7 +367,7 @@ view_feed(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(result_row(fcinfo, &view, VIEW_COLUMNS));
 }
 
-/* Raise the error of the executor about a concurrent update. */
+/* Raise the same error as the executor does after a concurrent update. */
 void
 refuse_concurrent(void)
 {

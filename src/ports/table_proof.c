@@ -287,7 +287,7 @@ check_table(const Table *table)
 	(void) call_under(GetTransactionSnapshot, "check_table", 2, (Value[]) {table->description, reader_value(table)});
 }
 
-/* Return the partitions of a table as a position stores them */
+/* Return the partitions of a table in the format that a position stores */
 static Value
 members_under(Snapshot (*take_snapshot) (void), const Table *table)
 {

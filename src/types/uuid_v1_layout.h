@@ -87,8 +87,8 @@ typedef struct V1State
 /*
  * Compute the next value.
  *
- * If the session has already used the tick of the clock, the value gets the tick
- * after the last tick that was used.  At 25 million calls a second, 2.5 ticks are
+ * If the session has already used the current tick, the value gets the next unused
+ * tick.  At 25 million calls a second, 2.5 ticks are
  * used every 100 ns, and the ticks get ahead of the clock.  If the clock has
  * stepped back, a new clock sequence begins, in which the ticks have not been used
  * (RFC 9562, section 5.1).  The two cases are distinguished by the last reading of

@@ -36,7 +36,7 @@ KEPT = {"keys": """"Odd.one"."Event's\"""", "parts": "parts", "orders": "orders"
 ALL = KEPT | {"made": "made"}
 
 
-# For a feed "f" on a table t that is divided by n: insert the rows of a worker's batch into the table got.
+# Insert the rows of a worker's batch into the table "got". Feed "f" of table t is divided by column n.
 TAKE_SHARE = (
     "WITH b AS MATERIALIZED (SELECT * FROM feed_take_batch('f', '{}')) INSERT INTO got (n) "
     "SELECT r.n FROM b CROSS JOIN LATERAL feed_batch_rows('f', b.number, null::t) AS r WHERE b.number > 0"

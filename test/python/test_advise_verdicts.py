@@ -68,7 +68,7 @@ def test_there_is_no_verdict_if_the_threshold_is_within_the_range(sees_all: bool
 
 
 def test_both_kinds_of_key_are_offered_with_their_cost() -> None:
-    """A fifth more version 7 keys enlarge the index by 26 to 30 %, as measured in docs/results/mixed-18.md."""
+    """If 20 % more keys of version 7 are inserted, the index grows by 26 to 30 %, as in docs/results/mixed-18.md."""
     facts = recorded_facts()
     (finding,), _ = advised(facts)
     assert finding.remedy[-1].endswith("SET DEFAULT uuidv7()")

@@ -186,7 +186,7 @@ def test_no_name_resolves_to_another_object_after_columns_were_renamed_or_droppe
 
 
 def test_names_that_resolve_to_objects_of_other_roles_are_reported(world: World) -> None:
-    """Names that resolve before pg_catalog are reported, and so is a better matching operator in a schema after it."""
+    """Report names that are found before pg_catalog, and operators after pg_catalog that match the arguments better."""
     world.run(OWNER, "SELECT count(*) FROM pg_class WHERE relkind = 'r'")
     world.run(READER, "SELECT FROM pg_catalog.pg_type WHERE typreceive != 0 AND false")
     reports = {(report.name, report.role) for report in world.captured()}

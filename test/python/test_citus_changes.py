@@ -1,4 +1,4 @@
-"""Changes of a Citus cluster while Spark and the tool read its shards.
+"""Changes to a Citus cluster while Spark and the tool read its shards.
 
 Nodes are added and removed, tables are recreated, shards move back, and many shards move at once. script/citus runs
 these tests if script/engines has installed Spark. They are skipped otherwise.

@@ -63,7 +63,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def faults(
     run: Run, arguments: Sequence[str], words: str, code: int = 2, without: str = "Usage:", pattern: str = ""
 ) -> list[str]:
-    """Return the rules for error messages that the tool breaks when it rejects these arguments."""
+    """Run the tool with invalid arguments, and return the rules for error messages that its message breaks."""
     exit_code, out, err = run(arguments)
     first, *more = err.splitlines() or [""]
     typed = re.split("[ =()]", " ".join(arguments[-2:]))

@@ -1,4 +1,4 @@
-"""Columns change while a feed is read: a different key, a different sequence, and columns dropped before."""
+"""Feeds of tables whose key, sequence or columns change, and of tables with dropped columns."""
 
 import psycopg
 import pytest

@@ -1,4 +1,4 @@
-"""Attacks of an untrusted server on the tool: the tool terminates, and escapes control characters in messages."""
+"""The tool against an untrusted server: it terminates, and escapes control characters in messages."""
 
 import os
 import subprocess

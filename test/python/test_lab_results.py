@@ -86,7 +86,7 @@ def test_a_row_of_the_main_table_shows_the_fullest_run_that_has_it() -> None:
 
 
 def test_each_missing_figure_has_a_run_in_studies() -> None:
-    """The page of a study says that script/studies has a run for each missing figure."""
+    """The page of study P1 says that script/studies can produce the missing figures."""
     commands = [run.command for run in studies.runs() if run.study == "P1"]
     page_text = (RESULTS / "p1.md").read_text(encoding="utf-8")
     heads = next(line for line in page_text.splitlines() if line.startswith("| TPS with a primary key |")).split(" | ")

@@ -1,7 +1,7 @@
 """The figures of published studies, and the tables in docs/results that name commands to reproduce them.
 
-A published figure is shown next to a measured figure, if there is one. The commands exist, and the reports have their
-tables.
+A published figure is shown next to a measured figure, if there is one. The commands exist, and each report has the
+tables of its experiment.
 """
 
 import re

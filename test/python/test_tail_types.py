@@ -138,7 +138,7 @@ def test_duckdb_reads_the_same_values(types: Connection, tail: Tail, output: str
 
 
 def shown(value: object) -> object:
-    """Return the value, with a timestamp with time zone as text in the server's format."""
+    """Return the value; a timestamp with time zone becomes text in the server's format."""
     is_zoned = isinstance(value, datetime.datetime) and value.tzinfo
     return f"{value.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S}+00" if is_zoned else value  # type: ignore[attr-defined]
 

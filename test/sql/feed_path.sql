@@ -28,7 +28,8 @@ FROM unnest(ARRAY['', ';', 'VACUUM', 'COMMIT', 'SELECT 1; SELECT 2', ', batch AS
 SELECT error_of($$SELECT feed_apply('events', NULL)$$);
 SELECT feed_seek('events', 'beginning');
 SELECT feed_apply('events', ', more AS (SELECT n FROM batch) SELECT count(*) FROM more', 2) AS a_table_more;
--- A table of the caller that is named batch does not hide the batch. A statement that reads only this table is refused.
+-- If the caller has a table named batch, that table does not hide the batch. A statement that reads only
+-- this table is refused.
 CREATE TEMP TABLE batch AS SELECT 7 AS n;
 SELECT feed_apply('events', 'SELECT FROM batch WHERE n = 7', 2) AS nothing, feed_apply('events', 'SELECT FROM pg_temp.batch AS b, batch', 2) AS two;
 SELECT error_of($$SELECT feed_apply('events', 'SELECT FROM pg_temp.batch', 2)$$);

@@ -44,7 +44,8 @@ SELECT feed_drop('a'), feed_drop('b');
 SELECT count(*) FROM feeds;
 DROP TABLE events, other;
 
--- Rows are counted with the index, up to 10000, without ANALYZE. If a transaction was read in part, all its rows count.
+-- Up to 10000 rows are counted with the index, which needs no ANALYZE. If a transaction was read in part, all its rows
+-- count.
 CREATE TABLE k (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval(5000000000), n int);
 CREATE TABLE p (id uuid DEFAULT uuid_xact_nextval(), n int) PARTITION BY LIST (n);
 CREATE INDEX ON p (id);

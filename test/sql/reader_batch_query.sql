@@ -39,8 +39,8 @@ SELECT t, (pieces(t)).* FROM unnest('{app.u,app.b,app.p}'::regclass[]) AS t;
 SELECT name, current_setting(name) FROM unnest('{enable_seqscan,max_parallel_workers_per_gather}'::text[]) AS name;
 COMMIT;
 SELECT current_setting('enable_seqscan');
--- Another relation that gets the name of the table is not read with the reader's privileges. The second call returns a
--- query with the new name of the table.
+-- If another relation takes the name of the table, that relation is not read with the reader's privileges. The
+-- second call returns a query with the new name of the table.
 CREATE FUNCTION evil() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE 'the code of somebody else'; END $$;
 BEGIN ISOLATION LEVEL REPEATABLE READ;
 SELECT reader_next_batch('app.u', reader_start('app.u')) AS batch, 'app.u'::regclass::oid AS relation \gset

@@ -78,7 +78,7 @@ SELECT t, s.* FROM unnest('{long,placed}'::regclass[]) AS t, reader_next_batch(t
 -- A batch whose rows are not in the order of their numbers: it ends inside a transaction that ended late, after
 -- transactions with higher numbers.
 SELECT (f).transactions IS NOT NULL AS made FROM (SELECT reader_batch_between(ROW(1, '{[0,5)}', 9, '{1}', NULL, NULL, NULL)::feed_position, ROW(1, '{[0,5),[6,20)}', 5, '{7}', NULL, NULL, NULL)::feed_position) AS f) AS b;
--- With an order column, a batch is inside a set, or ends in a later set.
+-- With an order column, a batch begins inside a set, and ends in the same set or in a later one.
 CREATE TABLE e (xact bigint NOT NULL DEFAULT xact_id(), seq bigint PRIMARY KEY);
 CREATE INDEX ON e (xact);
 SELECT feed_enable('e');

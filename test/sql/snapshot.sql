@@ -12,8 +12,8 @@ CREATE TABLE t (step text, wanted bigint DEFAULT pg_current_xact_id()::text::big
 SELECT ended_transactions() = ended_by_snapshot() AS same, lower(ended_transactions()) AS lowest,
        upper(ended_transactions()) <= inorder_internal.next_transaction(0) AS below_next;
 
--- The calling transaction has no id, has an id, or has an id below the end of the snapshot. Rolling back to a savepoint
--- moves this end.
+-- Three cases: the transaction has no id; it has an id; its id is below the end of the snapshot. Rolling
+-- back to a savepoint moves this end.
 BEGIN;
 SELECT ended_transactions() = ended_by_snapshot() AS same, own() IS NULL AS no_id;
 INSERT INTO t VALUES ('own');

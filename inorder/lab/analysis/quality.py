@@ -15,7 +15,7 @@ from inorder.lab.results.result import OWN_SERVER, Result, Run, checkpoint_wal
 # counter that differs between rounds is not a measurement error.
 TIMED = ("tps", "cpu_seconds", "seconds")
 
-# The minimum standard deviation. If it could be 0, any value other than three equal measurements would be an outlier.
+# The minimum standard deviation. With 0, after three equal measurements every other value would be an outlier.
 LEAST_SCATTER = 0.005
 
 # Ratio of the standard deviation to the median absolute deviation, for normally distributed values.

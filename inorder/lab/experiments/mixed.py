@@ -28,7 +28,7 @@ from inorder.units import MB
 BASELINE = "random"
 WAL_PER_ROW = per("wal_bytes", "inserts")
 
-# The column default after the table is filled, and its label.
+# For each kind of key: the column default that is set after the table was filled, and the label of this default.
 GENERATORS = {
     "random": ("gen_random_uuid()", "random as before"),
     "v7": ("uuid_v7_nextval()", "version 7"),

@@ -170,7 +170,7 @@ FULL_KINDS = tuple(kind.name for kind in (*USUAL, *OTHERS) if not kind.contrib a
 # Colours that the style sheet does not define.
 SHADES = {kind.name: kind.shade.split() for kind in EVERY if kind.shade}
 
-# Every kind with every kind of index: random, random_unique, random_plain, random_none, and so on.
+# One variant per kind of key and kind of index: random, random_unique, random_plain, random_none, and so on.
 KEY_KINDS = {variant.name: variant for kind in EVERY for variant in (kind.with_index(index) for index in INDEX_KINDS)}
 
 

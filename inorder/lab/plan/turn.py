@@ -104,7 +104,7 @@ def every_round(turns: Sequence[Turn]) -> Callable[[int], Sequence[Turn]]:
 
 
 def seed_of(seed: int, *place: object) -> int:
-    """Return a seed for a place of an experiment. It does not depend on earlier places, which may be omitted."""
+    """Return a random seed for one place in an experiment. The seed depends only on the arguments."""
     return random.Random(repr((seed, *place))).randrange(2**31)
 
 

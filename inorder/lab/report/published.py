@@ -187,7 +187,7 @@ def published_sections(
 def tells_something(study_table: Mapping[str, Any], lines: Sequence[PublishedRow]) -> bool:
     """Return True if a table has something to compare.
 
-    A table with a base needs a ratio or, if sizes may differ, a figure other than that of the base.
+    If the table compares figures with a base, only a ratio counts or, if sizes may differ, a figure besides the base.
     """
     if "base" not in study_table:
         return bool(lines)

@@ -224,7 +224,7 @@ def answer_of(compared: Sequence[Compared]) -> str:
 def costs(
     question: str, compared: Sequence[Compared], holds: str = "", bars: Sequence[Bar] = (), more: str = ""
 ) -> list[Verdict]:
-    """Return the answer to whether something costs more than its base, or nothing if nothing was measured."""
+    """Return a verdict on whether something costs more than its base; an empty list if nothing was measured."""
     if not any(comparison.ratio for comparison in compared):
         return []
     figures, answer = " ".join(filter(None, (figures_text(compared), more))), answer_of(compared)

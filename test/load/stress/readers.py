@@ -164,7 +164,7 @@ class Isolated(Plain):
 
 
 class Fickle(Plain):
-    """Rolls back some reads, whose rows must come again. It also writes to the tables that it reads."""
+    """Rolls back some reads. The rows must then be delivered again. It also writes to the tables that it reads."""
 
     def __init__(self, world: World, kind: str, max_rows: tuple[int, int] | None) -> None:
         super().__init__(world, kind, max_rows)

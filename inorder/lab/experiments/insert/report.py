@@ -235,7 +235,7 @@ def over_time(result: Result, kinds: Sequence[KindRow]) -> Chart:
     speeds: dict[str, dict[int, float]] = {kind.kind: {} for kind in kinds}
     ended: dict[str, list[int]] = {kind.kind: [] for kind in kinds}
     marks, start = [], 0
-    # Each round is drawn as long as its longest run, so that the rounds of all kinds are aligned.
+    # In the chart, a round is as wide as its longest run, so that the rounds of all kinds are aligned.
     for _, by_kind in sorted(rounds.items()):
         marks.append(float(start))
         for name, series in by_kind.items():

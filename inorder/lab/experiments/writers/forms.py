@@ -1,4 +1,4 @@
-"""Forms of writing a log. A form creates tables, and provides a writer's script and the names of the written tables.
+"""Forms of writing a log. Each form creates its tables, and returns the pgbench script of a writer and the table names.
 
 In forms with a table or partition for each writer, the number of the writer is pgbench's :client_id, starting with 0. A
 session that writes into several tables draws the number of a writer for each transaction.
