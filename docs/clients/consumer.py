@@ -8,6 +8,8 @@ from threading import Event
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+if len(sys.argv) != 2 or not {"SOURCE", "SINK"} <= os.environ.keys():
+    sys.exit("usage: SOURCE=DSN SINK=DSN consumer.py WORKER")
 SETTINGS = {"autocommit": True, "prepare_threshold": None}
 # These settings notice an unresponsive server after 20 seconds.
 TIMEOUTS = {"connect_timeout": 20, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2,

@@ -9,6 +9,8 @@ from functools import partial
 from psycopg import AsyncConnection, Error
 from psycopg.conninfo import conninfo_to_dict
 
+if len(sys.argv) != 2 or not {"SOURCE", "SINK"} <= os.environ.keys():
+    sys.exit("usage: SOURCE=DSN SINK=DSN consumer_async.py WORKER")
 # These settings notice an unresponsive server after 20 seconds.
 TIMEOUTS = {"connect_timeout": 20, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 2,
            "tcp_user_timeout": 20000}

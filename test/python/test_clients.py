@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -287,6 +289,14 @@ def test_a_batch_that_cannot_be_read_becomes_dead(shop: Shop) -> None:
 def test_a_documented_consumer_is_short(path: Path) -> None:
     lines = path.read_text().splitlines()
     assert len(lines) < 70 and max(map(len, lines)) <= 120
+
+
+@pytest.mark.parametrize("name", ["consumer.py", "consumer_async.py"])
+@pytest.mark.parametrize("arguments", [(), ("worker",)])
+def test_a_consumer_without_its_settings_prints_its_usage(name: str, arguments: tuple[str, ...]) -> None:
+    command = [sys.executable, str(FOLDER / name), *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env={"SOURCE": "dbname=shop"})
+    assert (done.returncode, done.stderr) == (1, f"usage: SOURCE=DSN SINK=DSN {name} WORKER\n")
 
 
 LIBPQ = ("connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout")
