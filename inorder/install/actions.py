@@ -55,11 +55,20 @@ def install(target: Target, request: Request) -> None:
             check_owner(offer)
             say_installed(target, offer.installed, request.edition)
             return
+        reason = without_c(offer) if request.edition is None else ""
         change.install(target, chosen(offer, request.edition))
         installed = present(target.offer())
         warning = warning_of(target)
     print_text(f"installed {installed}")
+    if reason:
+        click.echo(one_line(reason), err=True)
     say_hints(target, installed, warning)
+
+
+def without_c(offer: Offer) -> str:
+    """Return why the plain SQL edition is installed instead of the C extension. Return "" if it is not."""
+    problems = offer.problems(C) if offer.best() == SQL else []
+    return f"not the C extension: {'; '.join(problems)}" if problems else ""
 
 
 def check_owner(offer: Offer) -> None:

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection, connect
 from inorder.errors import InputError
+from inorder.install.actions import without_c
 from inorder.install.offer import EDITIONS, SQL, C, Offer, chosen
 from inorder.lab.server.cluster import Cluster
 
@@ -69,6 +70,13 @@ def test_the_best_possible_edition_is_chosen(
     if best is None:
         with pytest.raises(InputError, match='no edition of inorder can be installed in database "d"'):
             chosen(offer, None)
+
+
+def test_the_reason_for_the_sql_edition_is_printed() -> None:
+    assert without_c(facts(c_version=None)).startswith(
+        "not the C extension: pg_available_extensions has no inorder; HINT"
+    )
+    assert without_c(facts()) == without_c(facts(wal_problem="not shown")) == ""
 
 
 @pytest.mark.parametrize(
