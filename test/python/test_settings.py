@@ -96,7 +96,7 @@ REST = (
     "INSERT INTO parts (n, day) VALUES (10, '2026-03-02')", "SELECT exact_count('parts')",
     "SELECT feed_disable('streams')",
     "SELECT exact_count_stop('parts')", f"SELECT exact_count_stop({TABLE})",
-    "SELECT feed_drop(name) FROM feeds", "SELECT feed_disable('parts')", "SELECT feed_enable('parts')",
+    "SELECT feed_drop(name) FROM feeds ORDER BY name", "SELECT feed_disable('parts')", "SELECT feed_enable('parts')",
 )  # fmt: skip
 
 
