@@ -519,10 +519,10 @@ def test_the_hints_name_the_method_that_fits(prepare: Tail, old: Connection) -> 
     tail, count = (Tail.__new__(Tail) for _ in range(2))
     for tool, command in ((tail, "tail"), (count, "count")):
         tool.command, tool.folder, tool.environment = command, prepare.folder, prepare.environment
-    for option in ("", " --changes"):
+    counted = "exact_count_start('public.old', by => '{}')"
+    for option, method in (("", "inorder prepare public.old."), (" --changes", counted)):
         assert f"inorder prepare public.old{option}." in tail("old", "--position", "p", code=2)
-        assert f"inorder prepare public.old{option}." in count("show", "old", code=2)
-        assert f"inorder prepare public.old{option}." in count("start", "old", code=2)
+        assert method in count("show", "old", code=2) and method in count("start", "old", code=2)
         deleted_from(old)
     assert "inorder prepare public.old --changes" in tail("old", "--position", "p", "--changes", code=2)
 
