@@ -110,20 +110,36 @@ BEGIN
                inorder_internal.hash_fingerprint(coalesce(kind, 'text')));
 END $$;
 
-CREATE FUNCTION inorder_internal.say_other_column(relation regclass, column_name text, divides boolean) RETURNS void
+-- Raise an error about a column that was renamed or replaced.
+CREATE FUNCTION inorder_internal.say_other_column(t inorder_internal.feed_table, column_name text, divides boolean)
+RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    remedy text := ': restore that column, or call feed_seek(), which accepts the column that has the name now.';
+    type oid := inorder_internal.type_of_column(t.relation, column_name::name);
+    detail text := CASE WHEN divides THEN 'Workers divide the feed by the hash of that column.'
+                        ELSE 'The feed delivers rows in the order of that column.' END;
+    hint text;
 BEGIN
-    IF divides THEN
-        RAISE 'column % of table % is not the column by which its feed was divided', quote_ident(column_name), relation
-        USING ERRCODE = 'object_not_in_prerequisite_state',
-              DETAIL = 'Workers divide the feed by the hash of that column.',
-              HINT = 'The column was renamed, dropped or created again, or its type was changed' || remedy;
+    IF type IS NULL THEN
+        hint := format('The column was renamed or dropped. Restore its name or, for another column, call %s and '
+                       'feed_create()%s.', inorder_internal.feed_call(t.relation, 'feed_drop'),
+                       CASE WHEN NOT divides THEN ' or, if the reader keeps the position, reader_start()' ELSE '' END);
+    ELSIF divides AND inorder_internal.share_kind(type) IS NULL THEN
+        PERFORM inorder_internal.refuse_column(t, t.relation, column_name, true, 'key type');
+    ELSE
+        hint := format('The column was renamed, dropped or created again%s. Restore that column or, to accept the '
+                       'column that has the name now, call %s. If this call is refused, use ''beginning'' or '
+                       '''now''.%s', CASE WHEN divides THEN ', or its type was changed' ELSE '' END,
+                       inorder_internal.seek_call(t.relation),
+                       CASE WHEN NOT divides THEN ' If the reader keeps the position, call reader_start().' ELSE '' END);
     END IF;
-    RAISE 'column % of table % is not the column by which its feed is ordered', quote_ident(column_name), relation
-    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = 'The feed delivers rows in the order of that column.',
-          HINT = 'The column was renamed, dropped or created again' || remedy;
+    IF divides THEN
+        RAISE 'column % of table % is not the column by which its feed was divided', quote_ident(column_name),
+              t.relation
+        USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = detail, HINT = hint;
+    END IF;
+    RAISE 'column % of table % is not the column by which its feed is ordered', quote_ident(column_name), t.relation
+    USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = detail, HINT = hint;
 END $$;
 
 -- Return the table. Raise an error if the column that orders its rows, or divides them into shares, has changed, or is
@@ -144,8 +160,19 @@ BEGIN
                       WHERE a.attrelid = t.relation AND a.attname = column_name AND a.attnum = attnum AND a.attnum > 0
                         AND inorder_internal.present_name(t.relation, a.attnum) = column_name
                         AND (kind IS NULL OR inorder_internal.share_kind(a.atttypid) = kind)) THEN
-        PERFORM inorder_internal.say_other_column(t.relation, column_name, divides);
+        PERFORM inorder_internal.say_other_column(t, column_name, divides);
     END IF;
     PERFORM inorder_internal.prove_column(t, column_name::name, divides);
     RETURN t;
+END $$;
+
+-- Raise an error if the column that orders the rows of a position has changed, or is no longer suitable.
+CREATE FUNCTION inorder_internal.prove_known_order(
+    t inorder_internal.feed_table, p @extschema@.feed_position
+) RETURNS void
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF (p.ordering).column_name IS NOT NULL THEN
+        PERFORM inorder_internal.prove_known_column(t, (p.ordering).column_name, (p.ordering).attnum, false, NULL);
+    END IF;
 END $$;

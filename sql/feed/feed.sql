@@ -126,6 +126,7 @@ DECLARE
         (inorder_internal.checked_feed(feed, caller, true, true)).relation), caller);
     state inorder_internal.feed_state := inorder_internal.state_of(feed);
     f inorder_internal.feed;
+    v inorder_internal.feed_view;
 BEGIN
     PERFORM inorder_internal.proved_members(t, caller);
     SELECT * INTO f FROM inorder_internal.feed AS k WHERE k.id = feed;
@@ -147,7 +148,16 @@ BEGIN
     SET shared_by = inorder_internal.new_share_key(t.relation, (f.shared_by).column_name, (f.shared_by).shares)
     WHERE k.id = f.id AND (f.shared_by).shares IS NOT NULL
       AND NOT EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = k.id AND b.written_here);
-    PERFORM inorder_internal.checked_feed(feed, caller, true, true);
+    f := inorder_internal.checked_feed(feed, caller, true, true);
+    state := inorder_internal.state_of(feed);
+    -- Without these checks, the next read would raise the error that the call was meant to resolve.
+    PERFORM inorder_internal.prove_known_order(t, state.position);
+    IF (f.shared_by).shares IS NOT NULL THEN
+        v.name := f.name;
+        v.t := t;
+        v.shared_by := f.shared_by;
+        v := inorder_internal.prove_share_key(v);
+    END IF;
 END $$;
 
 -- Return the rows of an unfinished batch.

@@ -142,6 +142,7 @@ BEGIN
     t := inorder_internal.open_table(caller, relation);
     PERFORM inorder_internal.check_same(t, from_position.members, 'position'), inorder_internal.expect_origin(origin);
     at_position := inorder_internal.with_table(t, from_position);
+    PERFORM inorder_internal.prove_known_order(t, at_position);
 END $$;
 
 CREATE FUNCTION inorder_internal.reader_backlog(

@@ -28,8 +28,10 @@ BEGIN
               DETAIL = format('The hash of a known key was %s, and now is %s. Keys would be in different '
                               'shares, and unfinished batches would have different rows.', divided.fingerprint,
                               inorder_internal.hash_fingerprint(divided.kind)),
-              HINT = 'The feed was restored into a database of another encoding, or on another architecture. Call '
-                     'feed_seek() to divide the feed again, which discards unfinished batches.';
+              HINT = format('The feed was restored into a database of another encoding, or on another architecture. To '
+                            'divide the feed again, call %s or, to skip committed rows, use ''now''. Unfinished '
+                            'batches are then discarded.',
+                            inorder_internal.seek_call((f.t).relation, '''beginning'''));
     END IF;
     f.t := inorder_internal.prove_known_column(f.t, divided.column_name, divided.attnum, true, divided.kind);
     RETURN f;

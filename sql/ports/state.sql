@@ -343,13 +343,19 @@ BEGIN
     RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = has_unfinished.feed);
 END $$;
 
--- A call of feed_seek() for a HINT. The call names the feed if the table has only one feed.
+-- Return a function call for a HINT. The call names the feed if the table has only one feed.
+CREATE FUNCTION inorder_internal.feed_call(relation regclass, function text, arguments text DEFAULT '') RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (SELECT format('%s(%s%s)', function, CASE WHEN count(*) = 1 THEN quote_literal(min(f.name)) ELSE 'name' END,
+                          arguments)
+            FROM inorder_internal.feed AS f WHERE f.relation = feed_call.relation);
+END $$;
+
 CREATE FUNCTION inorder_internal.seek_call(relation regclass, argument text DEFAULT '''here''') RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN (SELECT format('feed_seek(%s, %s)', CASE WHEN count(*) = 1 THEN quote_literal(min(f.name)) ELSE 'name' END,
-                          argument)
-            FROM inorder_internal.feed AS f WHERE f.relation = seek_call.relation);
+    RETURN inorder_internal.feed_call(relation, 'feed_seek', ', ' || argument);
 END $$;
 
 -- Delete a feed with its state.

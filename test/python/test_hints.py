@@ -187,3 +187,41 @@ def test_a_statement_is_checked_even_without_rows(fresh: Connection, rows: int) 
     insert(fresh, 1)
     with pytest.raises(psycopg.errors.UndefinedTable):
         fresh.execute("SELECT feed_apply('my feed', %s)", [again])
+
+
+COLUMN = "CREATE TABLE p (id int PRIMARY KEY, xact bigint NOT NULL DEFAULT xact_id(), s int NOT NULL)"
+OPTIONS = {"order": "order_column => 's'", "share": "partition_by => 's'"}
+
+
+@pytest.mark.editions
+@pytest.mark.parametrize("start", ["'here'", "'beginning'", "'now'", "'{}'::int8multirange"])
+@pytest.mark.parametrize("option", OPTIONS)
+def test_feed_seek_refuses_a_feed_whose_column_was_dropped(fresh: Connection, option: str, start: str) -> None:
+    run(fresh, COLUMN, "CREATE INDEX ON p (xact)", "CREATE INDEX ON p (s)",
+        f"SELECT feed_create('f', 'p', {OPTIONS[option]})", "ALTER TABLE p DROP s")  # fmt: skip
+    expected = "The column was renamed or dropped. Restore its name or, for another column, call feed_drop('f') and "
+    assert hint(fresh, f"SELECT feed_seek('f', {start})").startswith(expected + "feed_create()")
+    assert hint(fresh, "SELECT number FROM feed_take_batch('f', 'w')").startswith(expected)
+    run(fresh, "ALTER TABLE p ADD s int NOT NULL DEFAULT 0", "CREATE INDEX ON p (s)")
+    assert "call feed_seek('f', 'here')" in hint(fresh, "SELECT number FROM feed_take_batch('f', 'w')")
+    run(fresh, f"SELECT feed_seek('f', {start})", "SELECT feed_take_batch('f', 'w')")
+
+
+@pytest.mark.editions
+def test_feed_seek_refuses_a_column_that_cannot_divide_a_feed(fresh: Connection) -> None:
+    run(fresh, COLUMN, "CREATE INDEX ON p (xact)", "SELECT feed_create('f', 'p', partition_by => 's')",
+        "INSERT INTO p (id, s) VALUES (1, 1)", "SELECT feed_take_batch('f', 'w')",
+        "ALTER TABLE p ALTER s TYPE text")  # fmt: skip
+    help = "If this call is refused, use 'beginning' or 'now'."
+    assert help in hint(fresh, "SELECT feed_seek('f', 'here')")  # the batch keeps its division
+    run(fresh, "SELECT feed_seek('f', 'beginning')", "SELECT feed_take_batch('f', 'w')", "ALTER TABLE p DROP s",
+        "ALTER TABLE p ADD s date NOT NULL DEFAULT now()")  # fmt: skip
+    assert hint(fresh, "SELECT feed_take_batch('f', 'w')") == "Choose another column."
+    assert hint(fresh, "SELECT feed_seek('f', 'beginning')") == "Choose another column."
+
+
+@pytest.mark.editions
+def test_reader_seek_refuses_a_position_whose_column_was_dropped(fresh: Connection) -> None:
+    run(fresh, COLUMN, "CREATE INDEX ON p (xact)", "CREATE INDEX ON p (s)", "SELECT feed_enable('p')",
+        "CREATE TABLE kept AS SELECT reader_start('p', order_column => 's') AS p", "ALTER TABLE p DROP s")  # fmt: skip
+    assert "reader_start()" in hint(fresh, "SELECT reader_seek('p', p) FROM kept")
