@@ -120,10 +120,16 @@ def unfinished(row: Row) -> str:
     >>> unfinished({"unfinished_batch": 17, "batch_worker": None, "worker_batches": 1, "dead_batches": 2,
     ...             "shares": 16, "blocked_shares": 1})
     '17, 2 dead, 1 of 16 shares blocked'
+    >>> unfinished({"unfinished_batch": None, "batch_worker": None, "worker_batches": 16, "dead_batches": 0})
+    '16 not yet taken'
     """
-    batch = "" if row["unfinished_batch"] is None else str(row["unfinished_batch"])
-    batch += f" (worker {row['batch_worker']})" if row["batch_worker"] else ""
-    batch += f" and {row['worker_batches'] - 1} more" if (row["worker_batches"] or 0) > 1 else ""
+    count = row["worker_batches"] or 0
+    if row["unfinished_batch"] is None:
+        batch = f"{count} not yet taken" if count else ""
+    else:
+        batch = str(row["unfinished_batch"])
+        batch += f" (worker {row['batch_worker']})" if row["batch_worker"] else ""
+        batch += f" and {count - 1} more" if count > 1 else ""
     dead = f"{row['dead_batches']} dead" if row["dead_batches"] else ""
     blocked = f"{row['blocked_shares']} of {row['shares']} shares blocked" if row.get("blocked_shares") else ""
     return ", ".join(filter(None, (batch, dead, blocked)))
