@@ -34,7 +34,7 @@ def once(
     except psycopg.Error as error:
         if session.connection.closed:
             raise InorderError(f"the connection to the server was lost: {first_line(error)}") from error
-        raise explained(error) from error
+        raise explained(error, table_acceptance=session.table_acceptance) from error
     finally:
         session.close()
 
@@ -54,7 +54,7 @@ def forever(
                 pause()
             except psycopg.Error as error:
                 if not (session.connection.closed or may_pass(error)):
-                    raise explained(error) from error
+                    raise explained(error, table_acceptance=session.table_acceptance) from error
                 report(f"{'connection lost, ' if session.connection.closed else ''}trying again: {first_line(error)}")
                 session.close()
                 session = reconnected(lambda: Session(dsn, writes), attach)

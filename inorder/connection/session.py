@@ -20,6 +20,7 @@ from inorder.interrupts import uninterrupted
 from inorder.text import did_you_mean, listed, one_line, quoted
 
 SEEK = "reader_seek("  # part of the server's hint for a changed table
+ACCEPT_TABLE = "use --accept-table for one run"
 OTHER_ORIGIN = "this position is of another server or timeline"
 
 ACCESS = {None: "", True: " READ ONLY", False: " READ WRITE"}
@@ -111,6 +112,7 @@ class Session:
     """
 
     settings: tuple[LiteralString, ...] = ()  # run in each transaction; the statements take no snapshot
+    table_acceptance = ACCEPT_TABLE  # what a user does to accept a changed table; empty if no option does this
 
     def __init__(self, dsn: str, writes: bool = False) -> None:
         self.dsn = dsn
@@ -310,18 +312,20 @@ def index_went(error: psycopg.Error) -> bool:
     return isinstance(error, psycopg.errors.InternalError_) and "could not open relation with OID" in str(error)
 
 
-def explained(error: psycopg.Error, acceptance: str = "--accept-origin") -> InorderError:
+def explained(
+    error: psycopg.Error, acceptance: str = "--accept-origin", table_acceptance: str = ACCEPT_TABLE
+) -> InorderError:
     """Convert a server error to the error to raise, with its message and hint. An invalid request has exit code 2.
 
-    ``acceptance`` is the option that accepts another origin.
+    ``acceptance`` is the option that accepts another origin. ``table_acceptance`` says how to accept a changed table.
     """
     diagnosis = error.diag
     message = one_line(diagnosis.message_primary or first_line(error))
     for label, text in (("DETAIL", diagnosis.message_detail), ("HINT", diagnosis.message_hint or remedy_of(error))):
         # Names in the text may contain newlines. Continuation lines are indented, so that none begins with a label.
         message += f"\n{label}:  " + text.replace("\n", "\n  ") if text else ""
-    if SEEK in (diagnosis.message_hint or "") and acceptance == "--accept-origin":
-        message += "\nTo do that, use --accept-table for one run."
+    if SEEK in (diagnosis.message_hint or "") and acceptance == "--accept-origin" and table_acceptance:
+        message += f"\nTo do that, {table_acceptance}."
     if diagnosis.message_primary == OTHER_ORIGIN:
         message += f"\nTo do that, use {acceptance} for one run. After a dump was restored, see feed_rebase() first."
     failed = error.sqlstate is None or error.sqlstate.startswith((*FAILURES, *PASSING))

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from inorder.connection.database import ServerRow, query
+from inorder.connection.database import ServerRow, literal, query
 from inorder.connection.patience import CONFLICTS
 from inorder.connection.reconnect import InUseError
 from inorder.connection.session import Session, Table
@@ -42,6 +42,8 @@ class FeedSource(Source):
 
     def attach(self, session: Session) -> None:
         self.session = session
+        feed = ", ".join(literal(part) for part in (self.name, "here", self.owner) if part)
+        session.table_acceptance = f"call feed_seek({feed})"
         rows = session.rows(query("tail_feed"), name=self.name, owner=self.owner)
         if not rows:
             owner = self.owner or session.connection.info.user

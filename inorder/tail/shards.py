@@ -117,6 +117,7 @@ class ShardsSource(Source):
     def attach(self, session: Session) -> None:
         self.close()
         self.session = self.coordinator = session
+        session.table_acceptance = ""  # --accept-table cannot be used with --shards
         self.distributed = Distributed(session, self.name)
         self.table = self.distributed.table
         shards = self.distributed.shards()

@@ -140,6 +140,22 @@ def test_tail_continues_at_its_position(fresh: Connection, tail: Tail) -> None:
     assert "--feed cannot be used with --accept-table: for a feed, call feed_seek(name, 'here')" in error
 
 
+@pytest.mark.editions
+def test_tail_of_a_feed_names_the_call_that_accepts_the_table(fresh: Connection, tail: Tail) -> None:
+    run(fresh, "SELECT feed_create('f', 'events'), feed_create('g', 'events')")
+    insert(fresh, 1)
+    assert numbers(tail("--feed", "f")) == [1]
+    run(fresh, "ALTER TABLE events DISABLE TRIGGER ALL", "SELECT feed_enable('events')")
+    insert(fresh, 1, 2)
+    error = tail("--feed", "f", code=2)
+    assert error.endswith("\nTo do that, call feed_seek('f', 'here').\n") and "--accept-table" not in error
+    owner = value(fresh, "SELECT current_user")
+    error = tail("--feed", "f", "--owner", str(owner), code=2)
+    assert error.endswith(f"\nTo do that, call feed_seek('f', 'here', '{owner}').\n")
+    run(fresh, "SELECT feed_seek('f', 'here')")
+    assert numbers(tail("--feed", "f")) == [2]
+
+
 # A user-defined operator class that compares values the way the built-in class does.
 CLASS = (
     "CREATE OPERATOR CLASS other_btree FOR TYPE bigint USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =, "
