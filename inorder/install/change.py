@@ -165,7 +165,7 @@ def lost(target: Target, installed: Installed, columns: list[Row]) -> list[str]:
     lines = [f"{installed}, owned by role {installed.owner}"]
     for row in target.rows("install_contents"):
         if row["kind"] == "feed":
-            lines.append(f"feed {quoted(row['name'])} of {row['owner']} on table {row['relation']}: its position")
+            lines.append(f"feed {quoted(row['name'])} of {row['owner']} on {row['relation']}: its position")
         else:
             loss = "its exact count" if row["kind"] == "count" else "its guard, which keeps the table insert-only"
             lines.append(f"table {row['relation']}: {loss}")

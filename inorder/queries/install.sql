@@ -59,7 +59,7 @@ WHERE p.oid >= 16384 AND p.prosqlbody IS NULL AND p.oid NOT IN (SELECT o.oid FRO
 ORDER BY 1
 
 -- install_contents: Return the feeds, counts and tables that would be lost with the state of inorder.
-SELECT 'feed' AS kind, f.name, coalesce(c.oid::regclass::text, 'a table that is gone') AS relation, f.owner_name::text AS owner
+SELECT 'feed' AS kind, f.name, coalesce('table ' || c.oid::regclass::text, 'a dropped table') AS relation, f.owner_name::text AS owner
 FROM inorder_internal.feed AS f LEFT JOIN pg_class AS c ON c.oid = f.relation
 UNION ALL
 SELECT 'count', NULL, c.oid::regclass::text, NULL

@@ -42,7 +42,7 @@ class FeedSource(Source):
 
     def attach(self, session: Session) -> None:
         self.session = session
-        feed = ", ".join(literal(part) for part in (self.name, "here", self.owner) if part)
+        feed = ", ".join(literal(value) for value in (self.name, "here", self.owner) if value)
         session.table_acceptance = f"call feed_seek({feed})"
         rows = session.rows(query("tail_feed"), name=self.name, owner=self.owner)
         if not rows:

@@ -129,6 +129,8 @@ def test_each_edition_is_installed_and_removed_without_a_trace(tool: Tool, empty
     assert rows(empty, "SELECT exact_count_start('events')") == [(2,)]
     assert rows(empty, "SELECT feed_apply('f', 'SELECT n FROM batch')") == [(2,)]
     assert rows(empty, "SELECT exact_count('events')") == [(2,)]
+    run(empty, "CREATE TABLE gone (LIKE events INCLUDING ALL)", "SELECT feed_create('last', 'gone')",
+        "INSERT INTO gone (n) VALUES (1)", "SELECT feed_take_batch('last', 'w')", "DROP TABLE gone")  # fmt: skip
     run(empty, "ALTER TABLE events ALTER COLUMN id SET DEFAULT gen_random_uuid()")
     removed = tool.run("uninstall", "--yes", "--drop-columns")
     hint = f'HINT:  search_path of the database still has inorder: ALTER DATABASE "{empty.info.dbname}" RESET '
@@ -138,6 +140,7 @@ def test_each_edition_is_installed_and_removed_without_a_trace(tool: Tool, empty
     for line in (
         'feed "f" of edition_owner on table public.events: its position', "table public.events: its exact count",
         'feed "two\\nlines" of edition_owner on table public.events: its position',
+        'feed "last" of edition_owner on a dropped table: its position',
         "table public.events: its guard, which keeps the table insert-only",
     ):  # fmt: skip
         assert f"  {line}" in lost
