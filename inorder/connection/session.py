@@ -21,6 +21,7 @@ from inorder.text import did_you_mean, listed, one_line, quoted
 
 SEEK = "reader_seek("  # part of the server's hint for a changed table
 ACCEPT_TABLE = "use --accept-table for one run"
+OTHER_TABLE = re.compile("this (position|batch) belongs to another table")
 OTHER_ORIGIN = "this position is of another server or timeline"
 
 ACCESS = {None: "", True: " READ ONLY", False: " READ WRITE"}
@@ -112,7 +113,7 @@ class Session:
     """
 
     settings: tuple[LiteralString, ...] = ()  # run in each transaction; the statements take no snapshot
-    table_acceptance = ACCEPT_TABLE  # what a user does to accept a changed table; empty if no option does this
+    table_acceptance = ACCEPT_TABLE  # the action that accepts a changed table, or ""
 
     def __init__(self, dsn: str, writes: bool = False) -> None:
         self.dsn = dsn
@@ -326,6 +327,9 @@ def explained(
         message += f"\n{label}:  " + text.replace("\n", "\n  ") if text else ""
     if SEEK in (diagnosis.message_hint or "") and acceptance == "--accept-origin" and table_acceptance:
         message += f"\nTo do that, {table_acceptance}."
+    reads_file = acceptance == "--accept-origin" and table_acceptance == ACCEPT_TABLE
+    if reads_file and OTHER_TABLE.match(diagnosis.message_primary or ""):
+        message += "\nFor a new position, use another file with --position."
     if diagnosis.message_primary == OTHER_ORIGIN:
         message += f"\nTo do that, use {acceptance} for one run. After a dump was restored, see feed_rebase() first."
     failed = error.sqlstate is None or error.sqlstate.startswith((*FAILURES, *PASSING))

@@ -2,6 +2,14 @@
 -- changes equals the table, because the row of a key is read after the change of this row was committed. The proof is
 -- in docs/feed-proofs.md; test/model/README.md lists the tests of its premises.
 
+-- Return the call for a HINT that starts logging changes or, if the triggers of a table remain but its log was restored
+-- or replaced, the call that starts logging changes again.
+CREATE FUNCTION inorder_internal.logging_call(relation regclass) RETURNS text
+LANGUAGE sql STABLE
+RETURN format(CASE WHEN EXISTS (SELECT FROM pg_trigger AS g WHERE g.tgrelid = relation
+                                AND g.tgname = 'zz_inorder_changes_insert'::name)
+                   THEN 'changes_resync(%L)'::text ELSE 'changes_enable(%L)'::text END, relation);
+
 -- Lock the table whose changes are read, and return it. Raise an error unless all changes are in the log, and the
 -- snapshot of the calling statement sees the rows and columns of the table.
 CREATE FUNCTION inorder_internal.followed(caller oid, log regclass, row_type oid) RETURNS regclass
@@ -22,14 +30,20 @@ BEGIN
               HINT = coalesce(
                   (SELECT concat('That log has the changes of ', k.relation, ': pass null::', k.relation, '.')
                    FROM inorder_internal.logged_by(log) AS k(relation) WHERE k.relation IS NOT NULL),
-                  CASE WHEN present_log IS NULL THEN format('The owner must call changes_enable(%L).', relation)
-                       ELSE format('The log is %s.', present_log) END);
+                  CASE WHEN present_log IS NULL
+                       THEN format('The owner must call %s.', inorder_internal.logging_call(relation))
+                       ELSE format('The log is %s. To read it, call %s and %s.', present_log,
+                                   inorder_internal.feed_call(log, 'feed_drop'), inorder_internal.feed_call(
+                                       log, 'feed_create', ', ' || quote_literal(present_log))) END);
     ELSIF NOT inorder_internal.is_logged(relation) THEN
         RAISE 'changes of table % may be missing from its log', relation
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'Columns, key, triggers or partitions have changed since the last changes_enable() or '
                        'changes_resync().',
-              HINT = format('The owner must call changes_resync(%L): feeds then read the whole table.', relation);
+              HINT = CASE WHEN inorder_internal.has_other_key(relation, log)
+                          THEN inorder_internal.steps_to_another_log(relation, log)
+                          ELSE format('The owner must call changes_resync(%L): feeds then read the whole table.',
+                                      relation) END;
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation), inorder_internal.seen_members(relation, NULL);
     -- Error if a column was renamed, or if a column was added. has_column_privilege() examines the current columns,
@@ -204,7 +218,7 @@ BEGIN
     IF log IS NULL THEN
         RAISE 'the changes of % are not logged', coalesce(relation::text, 'null')
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              HINT = format('The owner must call changes_enable(%L).', relation);
+              HINT = format('The owner must call %s.', inorder_internal.logging_call(relation));
     END IF;
     -- query_of_batch() locks the log.
     keys := inorder_internal.query_of_batch(caller, log, batch);

@@ -103,6 +103,25 @@ BEGIN
     END IF;
 END $$;
 
+-- Return true if the primary key of a logged table has other columns than its log.
+CREATE FUNCTION inorder_internal.has_other_key(relation regclass, log regclass) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN coalesce(log = inorder_internal.log_of(relation), false)
+    AND EXISTS (SELECT FROM inorder_internal.changed_key(relation))
+    AND (SELECT c.types <> c.wanted FROM inorder_internal.log_columns(relation, log) AS c);
+
+-- Return the HINT for a table whose primary key has other columns than its log.
+CREATE FUNCTION inorder_internal.steps_to_another_log(relation regclass, log regclass) RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    log_name text := inorder_internal.log_name(relation);
+BEGIN
+    RETURN format('The primary key has other columns than the log. In one transaction, the owner must rename table %s '
+                  'and call changes_enable(%L), which creates another log. Then call %s and %s or, if the reader keeps '
+                  'the position, reader_start(%L).', log, relation, inorder_internal.feed_call(log, 'feed_drop'),
+                  inorder_internal.feed_call(log, 'feed_create', ', ' || quote_literal(log_name)), log_name);
+END $$;
+
 -- Raise an error unless a table is, or can be, the log of the changes of another table.
 CREATE FUNCTION inorder_internal.check_log(relation regclass, log regclass) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -119,7 +138,9 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = format('The columns have types (%s); the columns of a log have types (%s).',
                               array_to_string(columns.types, ', '), array_to_string(columns.wanted, ', ')),
-              HINT = 'Rename that table, then call changes_enable() again. Feeds of that table remain.';
+              HINT = CASE WHEN inorder_internal.has_other_key(relation, log)
+                          THEN inorder_internal.steps_to_another_log(relation, log)
+                          ELSE 'Rename that table, then call changes_enable() again. Feeds of that table remain.' END;
     ELSIF NOT EXISTS (SELECT FROM inorder_internal.key_columns(log)) THEN
         RAISE 'log % has no transaction number', log
         USING ERRCODE = 'object_not_in_prerequisite_state',

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from inorder.connection.database import Connection
 
-from tail_runs import insert
+from tail_runs import Tail, insert
 from world.sql import run, value
 
 pytestmark = pytest.mark.server
@@ -225,3 +225,61 @@ def test_reader_seek_refuses_a_position_whose_column_was_dropped(fresh: Connecti
     run(fresh, COLUMN, "CREATE INDEX ON p (xact)", "CREATE INDEX ON p (s)", "SELECT feed_enable('p')",
         "CREATE TABLE kept AS SELECT reader_start('p', order_column => 's') AS p", "ALTER TABLE p DROP s")  # fmt: skip
     assert "reader_start()" in hint(fresh, "SELECT reader_seek('p', p) FROM kept")
+
+
+KEYED = ("CREATE TABLE cust (id int PRIMARY KEY, tenant int NOT NULL, name text)",
+         "INSERT INTO cust VALUES (1, 2, 'a')", "SELECT changes_enable('cust')")  # fmt: skip
+OTHER_KEY = "ALTER TABLE cust DROP CONSTRAINT cust_pkey, ADD PRIMARY KEY (id, tenant)"
+NEW_LOG = ("BEGIN", "ALTER TABLE cust_changes RENAME TO former", "SELECT changes_enable('public.cust')", "COMMIT")
+
+
+@pytest.mark.editions
+def test_steps_after_a_change_of_the_key_lead_to_a_new_log(fresh: Connection) -> None:
+    run(fresh, *KEYED, "SELECT feed_create('f', 'cust_changes')", "SELECT feed_take_batch('f', 'w')", OTHER_KEY)
+    number = value(fresh, TAKE)
+    read = f"SELECT * FROM changes_batch_rows('f', {number}, null::cust)"
+    steps = hint(fresh, read)
+    assert steps == (
+        "The primary key has other columns than the log. In one transaction, the owner must rename table "
+        "public.cust_changes and call changes_enable('public.cust'), which creates another log. Then call "
+        "feed_drop('f') and feed_create('f', 'public.cust_changes') or, if the reader keeps the position, "
+        "reader_start('public.cust_changes')."
+    )
+    for call in ("changes_resync", "changes_enable", "changes_prepare"):
+        assert hint(fresh, f"SELECT {call}('cust')") == steps
+    run(fresh, *NEW_LOG)
+    assert hint(fresh, read) == (
+        "The log is public.cust_changes. To read it, call feed_drop('f') and feed_create('f', 'public.cust_changes')."
+    )
+    run(fresh, "SELECT feed_drop('f')", "SELECT feed_create('f', 'public.cust_changes')")
+    number = value(fresh, TAKE)
+    assert value(fresh, f"SELECT count(*) FROM changes_batch_rows('f', {number}, null::cust)") == 2  # marker and row
+
+
+@pytest.mark.editions
+def test_tail_of_changes_needs_a_new_position_after_a_change_of_the_key(fresh: Connection, tail: Tail) -> None:
+    command = ("cust", "--changes", "--position")
+    run(fresh, *KEYED)
+    tail(*command, "p")
+    run(fresh, OTHER_KEY)
+    assert "changes_enable('public.cust'), which creates another log" in tail(*command, "p", code=2)
+    run(fresh, *NEW_LOG)
+    assert tail(*command, "p", code=2).endswith("\nFor a new position, use another file with --position.\n")
+    assert '"name":"a"' in tail(*command, "q")
+
+
+@pytest.mark.editions
+def test_readers_and_writers_of_a_restored_log_name_the_same_call(fresh: Connection) -> None:
+    run(fresh, *KEYED, "SELECT feed_create('f', 'cust_changes')")
+    number = value(fresh, TAKE)
+    # After a restore, the arguments of the triggers name tables of the other server.
+    run(fresh, "CREATE TABLE restored (LIKE cust_changes INCLUDING ALL)", "ALTER TABLE cust_changes RENAME TO former",
+        "ALTER TABLE restored RENAME TO cust_changes", "SELECT feed_drop('f')", "DROP TABLE former",
+        "SELECT feed_create('f', 'cust_changes')",
+        "INSERT INTO cust_changes (id, op) VALUES ('{1}', 'U')")  # fmt: skip
+    number = value(fresh, TAKE)
+    call = "must call changes_resync('public.cust')."
+    assert hint(fresh, "UPDATE cust SET name = 'b'").replace("('cust')", "('public.cust')").endswith(call)
+    assert hint(fresh, f"SELECT * FROM changes_batch_rows('f', {number}, null::cust)").endswith(call)
+    run(fresh, "SELECT changes_resync('public.cust')", "UPDATE cust SET name = 'b'")
+    run(fresh, f"SELECT * FROM changes_batch_rows('f', {number}, null::cust)")
