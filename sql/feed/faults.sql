@@ -4,6 +4,9 @@
 
 CREATE FUNCTION inorder_internal.complain(t inorder_internal.feed_table, fault text, member oid) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    seek text := format('call %s or, if the reader keeps the position, reader_seek(%L, position)',
+                        inorder_internal.seek_call(t.relation), t.relation);
 BEGIN
     CASE fault
         WHEN 'beyond' THEN
@@ -24,26 +27,21 @@ BEGIN
             RAISE 'partition % has rows of transactions that the feed has already read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'The partition was attached, or detached and attached again, since the last read.',
-                  HINT = format('If the feed has delivered the rows of the partition, or may skip them, call '
-                         '%s or, if the reader keeps the position, reader_seek(%L, position). Otherwise detach the '
-                         'partition, then give its rows new numbers (UPDATE ... SET column = DEFAULT) and attach it '
-                         'again in one transaction.', inorder_internal.seek_call(t.relation), t.relation);
+                  HINT = format('If the feed has delivered the rows of the partition, or may skip them, %s. Otherwise '
+                                'detach the partition, then give its rows new numbers (UPDATE ... SET column = DEFAULT) '
+                                'and attach it again in one transaction.', seek);
         WHEN 'unguarded' THEN
             RAISE 'the guard of table % was disabled or replaced since the last read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'A trigger of the guard, or the expression of a generated number, was changed. Rows may '
                            'have been written without the guard, or with numbers of transactions that were read.',
-                  HINT = format('If there are no such rows, or the feed may skip them, call %s or, if the reader '
-                                'keeps the position, reader_seek(%L, position). Otherwise start again.',
-                                inorder_internal.seek_call(t.relation), t.relation);
+                  HINT = format('If there are no such rows, or the feed may skip them, %s. Otherwise start again.', seek);
         WHEN 'joined' THEN
             RAISE 'table % may have new rows of transactions that are in the batch', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'Since the batch was made, the table was attached, or its guard was disabled for a while. '
                            'The batch may now have rows that it did not have when it was first read.',
-                  HINT = format('To renew the batch, call %s or, if the reader keeps the position, '
-                                'reader_seek(%L, position). Or detach the partition until the batch is finished.',
-                                inorder_internal.seek_call(t.relation), t.relation);
+                  HINT = format('To renew the batch, %s. Or detach the partition until the batch is finished.', seek);
     END CASE;
 END $$;
 

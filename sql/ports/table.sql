@@ -255,13 +255,11 @@ END $$;
 
 -- Return the statement that gives the first column of a log its default.
 CREATE FUNCTION inorder_internal.default_statement(log regclass) RETURNS text
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN (SELECT format('ALTER TABLE %s ALTER %I SET DEFAULT %s()', log, a.attname,
-                          '@extschema@.uuid_xact_nextval(bigint)'::regprocedure::oid::regproc)
-            FROM pg_attribute AS a WHERE a.attrelid = log AND a.attnum > 0 AND NOT a.attisdropped
-            ORDER BY a.attnum LIMIT 1);
-END $$;
+LANGUAGE sql STABLE
+RETURN (SELECT format('ALTER TABLE %s ALTER %I SET DEFAULT %s()', log, a.attname,
+                      '@extschema@.uuid_xact_nextval(bigint)'::regprocedure::oid::regproc)
+        FROM pg_attribute AS a WHERE a.attrelid = log AND a.attnum > 0 AND NOT a.attisdropped
+        ORDER BY a.attnum LIMIT 1);
 
 -- Return a hint that explains how to make a table readable: with feed_enable(), with another column, with a log of its
 -- changes or, for an exact count, with a count by group.
