@@ -148,6 +148,7 @@ class Facts:
     leaves: list[Leaf]
     statements: list[Statement]
     unseen: list[str]
+    over: float | None = None  # the period that --over requested
 
 
 class Reader:
@@ -320,7 +321,7 @@ def facts_of(reader: Reader, over: float | None, sampled: bool) -> Facts:
     reader.see_keys(leaves, sampled)
     return Facts(
         server, seconds, counted, reader.checkpoint(server),
-        leaves, reader.statements(server), reader.unseen,
+        leaves, reader.statements(server), reader.unseen, over,
     )  # fmt: skip
 
 

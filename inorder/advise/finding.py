@@ -23,6 +23,7 @@ class Evidence:
 class Finding:
     """A finding. Findings are ordered by ``saves``, the bytes of WAL per day or of storage that the remedy saves.
 
+    ``caution`` says why the rates may not be the usual ones.
     ``costs`` has the cost of each kind of key. ``instead`` is an alternative remedy. ``choice`` explains how to choose
     between the two remedies.
     """
@@ -39,6 +40,7 @@ class Finding:
     remedy: tuple[str, ...]
     instead: tuple[str, ...] = ()
     choice: str = ""
+    caution: str = ""
     saves: float = 0.0
     costs: tuple[Cost, ...] = ()
 
@@ -54,12 +56,13 @@ class Unadvised:
 
 def finding(
     id: str, table: str, evidence: Sequence[Evidence], remedy: Sequence[str], saves: float = 0.0,
-    costs: tuple[Cost, ...] = (), instead: Sequence[str] = (), **values: object,
+    costs: tuple[Cost, ...] = (), instead: Sequence[str] = (), caution: str = "",
+    **values: object,
 ) -> Finding:  # fmt: skip
     values |= {"table": table, "shell": shlex.quote(table), "literal": literal(table)}
     texts = {name: text.format(**values) for name, text in WORDS[id].items()} | {"page": f"docs/advice.md#{id}"}
     return Finding(id, table, **texts, evidence=tuple(evidence), remedy=tuple(remedy), instead=tuple(instead),
-                   saves=saves, costs=costs)  # fmt: skip
+                   caution=caution, saves=saves, costs=costs)  # fmt: skip
 
 
 HOME = "inorder"  # the default schema of ``inorder install``

@@ -9,6 +9,7 @@ from math import ceil, fsum, inf, log2
 
 from inorder.advise import uuids
 from inorder.advise.cost import (
+    DAY,
     KINDS,
     ORDERED,
     RANDOM,
@@ -26,12 +27,15 @@ from inorder.advise.readers import counts, readers
 from inorder.connection.database import identifier
 from inorder.lab.analysis.model import LEAF_FILLFACTOR, LITTLE, PAGE, index_tuple, leaf_capacity
 from inorder.text import plural
-from inorder.units import size_text
+from inorder.units import size_text, time_text
 
 TEXT_KEY = 40  # bytes of a UUID as text in an index: 32 or 36 characters and header, aligned
 LEAST_SHARE = 1 - 1 / LITTLE  # no change is advised if it would save a smaller share of the WAL
 MANY_IMAGES = 0.5  # page images per updated row; with more, updates are assumed to change rows of any age
 LEAST_GAIN = 0.1  # no rebuild is advised if the index would shrink by a smaller share
+LOADED = 0.9  # share of the rows; if the counters include more, the table may have been loaded in bulk
+LONG_AFTER_LOAD = 30 * DAY  # seconds after which even a bulk load hardly changes the rates
+DEFAULT_ONES = 32  # leading ones of a key of uuid_after_random_nextval() without arguments
 SURE_BITS = 7  # additional bits, so that at most 2^-7 random keys are expected to follow a new key
 
 
@@ -141,21 +145,40 @@ def random_key(
     first, table, home = partitions[0], partitions[0].leaf.quoted, facts.server.inorder
     now, ordered = (next(cost for cost in savings.costs if cost.kind == kind) for kind in (RANDOM, ORDERED))
     one_bits = min(48, max(16, ceil(log2(1 + max(partition.leaf.rows for partition in partitions))) + SURE_BITS))
-    default = f"{function(home, 'uuid_after_random_nextval')}({one_bits})"
+    default = f"{function(home, 'uuid_after_random_nextval')}({one_bits if one_bits > DEFAULT_ONES else ''})"
     among, after = (after_switch(loads, is_last) for is_last in (False, True))
     # The SQL edition has no generator of keys that sort after random keys.
     has_generator = not first.is_text and not facts.server.is_sql_edition
-    keys_after = with_inorder(home, with_default(first, default)) if has_generator else []
+    remedies = [with_inorder(home, with_default(first, default))] if has_generator else []
+    remedy, instead, *_ = [*remedies, switched(facts, first), []]
     sizes = dict(zip(("among_wal", "among", "after_wal", "after"), map(size_text, (*among, *after)), strict=True))
     return finding(
-        "random-key", table, [*evidence_of_keys(facts, partitions), *evidence], switched(facts, first),
-        savings.saved_per_day, savings.costs, keys_after, column=first.column.name, index=first.index.name,
+        "random-key", table, [*evidence_of_keys(facts, partitions), *evidence], remedy,
+        savings.saved_per_day, savings.costs, instead, caution_of(facts, partitions), column=first.column.name,
+        index=first.index.name,
         size=size_text(PAGE * fsum(partition.index.pages for partition in partitions)), **sizes,
         wal=size_text(now.wal_bytes_per_day), reads=f"{now.reads_per_second:,.0f}",
         ordered_wal=size_text(ordered.wal_bytes_per_day), ordered_reads=f"{ordered.reads_per_second:,.0f}",
         ordered_size=size_text(ordered.index_bytes), share=shares(savings),
         server=f" The whole server writes {size_text(facts.server.wal)} a day." if facts.server.wal else "",
     )  # fmt: skip
+
+
+def caution_of(facts: Facts, partitions: Sequence[Keyed]) -> str:
+    """Return a caution if the counters may reflect a bulk load, or a short time, instead of the usual writes."""
+    if facts.over is not None:
+        return ""
+    leaves = [partition.leaf for partition in partitions]
+    rows = fsum(max(0.0, leaf.rows) for leaf in leaves)
+    added = fsum(leaf.counted["inserted"] - leaf.counted["deleted"] for leaf in leaves)
+    is_loaded = added >= LOADED * rows
+    if facts.seconds >= (LONG_AFTER_LOAD if is_loaded else DAY):
+        return ""
+    loaded = f", and {min(1.0, added / max(1.0, rows)):.0%} of the rows were inserted in this time"
+    return (
+        f"The counters cover {time_text(facts.seconds)}{loaded if is_loaded else ''}. If rows were loaded in bulk, the "
+        "figures per day are wrong: run inorder advise --over 10min during the usual load."
+    )
 
 
 def updates_of(facts: Facts, leaves: Sequence[Leaf]) -> tuple[tuple[float, ...], list[Evidence]]:

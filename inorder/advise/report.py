@@ -75,7 +75,8 @@ def heading(finding: Finding) -> str:
 def parts_of(finding: Finding) -> list[tuple[str, str]]:
     parts = {
         "what": [finding.what], "evidence": [f"{item.what} ({item.source})" for item in finding.evidence],
-        "cost": [finding.cost], "remedy": [f"{statement};" for statement in finding.remedy],
+        "caution": [finding.caution] * bool(finding.caution), "cost": [finding.cost],
+        "remedy": [f"{statement};" for statement in finding.remedy],
         "or": [f"{statement};" for statement in finding.instead],
         "choice": [finding.choice] * bool(finding.instead), "risk": [finding.risk], "verify": [finding.verify],
         "measure": [finding.measure], "see": [finding.page],

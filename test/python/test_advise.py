@@ -186,12 +186,14 @@ def test_remedies_and_commands_can_be_run(advised: Advised) -> None:
             == "uuid"
         )
         run(admin, "INSERT INTO app.orders (n) VALUES (-1)")
-        assert value(admin, "SELECT substr(id::text, 15, 1) FROM app.orders WHERE n = -1") == "7"
+        version = "SELECT substr(id::text, 15, 1) FROM app.orders WHERE n = %s"
+        assert value(admin, version % -1) == ("8" if TESTED == "c" else "7")
         (instead,) = [finding["instead"] for finding in findings if finding["table"] == '"app"."orders"']
         assert bool(instead) == (TESTED == "c")  # the SQL edition cannot generate keys that sort after random keys
         if instead:
+            assert value(admin, "SELECT n FROM app.orders ORDER BY id DESC LIMIT 1") == -1
             run(admin, *instead, "INSERT INTO app.orders (n) VALUES (-2)")
-            assert value(admin, "SELECT n FROM app.orders ORDER BY id DESC LIMIT 1") == -2
+            assert value(admin, version % -2) == "7"
     with advised.session("bare") as admin:
         run(admin, "DROP DATABASE cured")
 
