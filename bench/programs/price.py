@@ -26,6 +26,7 @@ from changes import print_changes
 from groups import print_groups
 from masks import print_masks
 from sql_edition import create
+from updates import print_updates
 
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "jit": "off", "synchronous_commit": "off"}
 SETTINGS["max_parallel_workers_per_gather"] = "0"  # CPU time is measured for one process only
@@ -232,6 +233,7 @@ def main() -> None:
     parser.add_argument("--raw", type=Path, metavar="FILE.json.gz", help="write each sample to this file")
     parser.add_argument("--show", type=Path, metavar="FILE.json.gz", help="print the table of the samples in this file")
     parser.add_argument("--changes", action="store_true", help="measure the cost of a log of changes")
+    parser.add_argument("--updates", action="store_true", help="measure the cost of the guard for an UPDATE")
     parser.add_argument(
         "--groups", action="store_true", help="measure the cost of counts by group, and of other methods"
     )
@@ -240,9 +242,12 @@ def main() -> None:
     if options.groups:
         print_groups(rounds, options.raw, options.show)
         return
-    if options.changes or options.masks:
-        (print_changes if options.changes else print_masks)(rounds)
-        return
+    for is_chosen, measure in (
+        (options.changes, print_changes), (options.masks, print_masks), (options.updates, print_updates)
+    ):  # fmt: skip
+        if is_chosen:
+            measure(rounds)
+            return
     rows = parse_count(options.rows, "--rows", READ_ROWS, 2**40)
     samples = load(options.show) if options.show else measured(rows, rounds)
     if options.raw:
