@@ -148,7 +148,7 @@ def random_key(
     default = f"{function(home, 'uuid_after_random_nextval')}({one_bits if one_bits > DEFAULT_ONES else ''})"
     among, after = (after_switch(loads, is_last) for is_last in (False, True))
     # The SQL edition has no generator of keys that sort after random keys.
-    has_generator = not first.is_text and not facts.server.is_sql_edition
+    has_generator = not first.is_text and not facts.server.is_sql_edition and home != ""
     remedies = [with_inorder(home, with_default(first, default))] if has_generator else []
     remedy, instead, *_ = [*remedies, switched(facts, first), []]
     sizes = dict(zip(("among_wal", "among", "after_wal", "after"), map(size_text, (*among, *after)), strict=True))
