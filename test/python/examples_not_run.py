@@ -40,7 +40,7 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/feed-workers.md", "import psycopg"): "test_feed_batches",
     ("docs/uuid_v1.md", "inorder generate uuid-v1 --count 217M --until 2019-07-28 --out v1.txt"): MINUTES,
     ("docs/results/queues-18.md", "bench run"): "needs the harness of job queues, and an hour",
-    ("docs/install.md", "pipx install 'inorder[binary]'"): PRISTINE,
+    ("docs/install.md", "pipx install '.[binary]'"): PRISTINE,
     ("docs/install.md", "inorder extension uninstall"): PRISTINE,
     ("docs/install.md", "inorder uninstall"): "removes it from the server; test_install does that",
     ("docs/install.md", "apt-get build-dep"): PRISTINE,

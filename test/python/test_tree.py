@@ -274,12 +274,17 @@ def test_calls_of_own_functions_are_qualified() -> None:
     assert {name for text in texts for name in UNQUALIFIED.findall(text) if name in own_functions} == set()
 
 
-# The entries in the first column of the tables in docs/troubleshooting.md.
-ENTRIES = [
-    entry
-    for row in re.findall(r"^\| (`.*?`) \|", text("docs/troubleshooting.md"), re.M)
-    for entry in re.findall(r"`([^`]+)`", row)
-]
+def entries(page: str) -> list[str]:
+    """Return the entries in the first column of the tables of a page."""
+    return [
+        entry for row in re.findall(r"^\| (`.*?`) \|", page, re.M) for entry in re.findall(r"`([^`]+)`", row)
+    ]  # fmt: skip
+
+
+OF_TOOL = re.search(r"^## Errors of the tool\n.*?(?=^## )", text("docs/troubleshooting.md"), re.M | re.S)
+TOOL_SECTION = OF_TOOL[0] if OF_TOOL else ""
+TOOL_ENTRIES = entries(TOOL_SECTION)
+ENTRIES = entries(text("docs/troubleshooting.md").replace(TOOL_SECTION, ""))
 LEAST_LETTERS = 10  # an entry with fewer letters would match any message
 MESSAGES = messages()
 
@@ -296,6 +301,20 @@ def test_every_message_has_an_entry_in_troubleshooting() -> None:
 def test_every_entry_is_a_message() -> None:
     assert [entry for entry in ENTRIES if len(re.findall(r"[a-z]", entry)) < LEAST_LETTERS] == []
     assert [entry for entry in ENTRIES if not any(stands_for(entry, message) for message in MESSAGES)] == []
+
+
+def test_every_entry_of_the_tool_is_a_message() -> None:
+    """In the strings of the tool, as in an entry, ``…`` stands for names."""
+    strings = [
+        "".join(str(value.value) if isinstance(value, ast.Constant) else "…" for value in node.values)
+        if isinstance(node, ast.JoinedStr) else str(node.value)
+        for path in PYTHON_FILES if "lab" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    ]  # fmt: skip
+    assert len(TOOL_ENTRIES) > 9
+    patterns = {entry: ".+".join(map(re.escape, entry.strip("…").split("…"))) for entry in TOOL_ENTRIES}
+    assert [entry for entry in patterns if not any(re.search(patterns[entry], string) for string in strings)] == []
 
 
 def test_all_messages_are_found() -> None:
