@@ -28,14 +28,15 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'The partition was attached, or detached and attached again, since the last read.',
                   HINT = format('If the feed has delivered the rows of the partition, or may skip them, %s. Otherwise '
-                                'detach the partition, then give its rows new numbers (UPDATE ... SET column = DEFAULT) '
-                                'and attach it again in one transaction.', seek);
+                                'detach the partition, then give its rows new numbers (UPDATE ... SET column = '
+                                'DEFAULT) and attach it again in one transaction.', seek);
         WHEN 'unguarded' THEN
             RAISE 'the guard of table % was disabled or replaced since the last read', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'A trigger of the guard, or the expression of a generated number, was changed. Rows may '
                            'have been written without the guard, or with numbers of transactions that were read.',
-                  HINT = format('If there are no such rows, or the feed may skip them, %s. Otherwise start again.', seek);
+                  HINT = format('If there are no such rows, or the feed may skip them, %s. Otherwise start again.',
+                                seek);
         WHEN 'joined' THEN
             RAISE 'table % may have new rows of transactions that are in the batch', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
