@@ -46,8 +46,7 @@ BEGIN
                                       relation) END;
     END IF;
     PERFORM inorder_internal.refuse_hidden(caller, relation), inorder_internal.seen_members(relation, NULL);
-    -- Error if a column was renamed, or if a column was added. has_column_privilege() examines the current columns,
-    -- and returns null for a column that does not exist.
+    -- has_column_privilege() examines the current columns, and returns null for a column that does not exist.
     IF (SELECT bool_or(NOT a.attisdropped AND inorder_internal.present_name(relation, a.attnum) <> a.attname)
                OR has_column_privilege(relation, (max(a.attnum) + 1)::smallint, 'SELECT') IS NOT NULL
         FROM pg_attribute AS a WHERE a.attrelid = relation AND a.attnum > 0) THEN

@@ -146,8 +146,7 @@ BEGIN
         USING ERRCODE = 'object_not_in_prerequisite_state',
               DETAIL = 'The default of the first column of a log must be uuid_xact_nextval().',
               HINT = inorder_internal.default_statement(log);
-    END IF;
-    IF EXISTS (SELECT FROM pg_trigger AS g JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname
+    ELSIF EXISTS (SELECT FROM pg_trigger AS g JOIN inorder_internal.logging_triggers() AS t ON t.name = g.tgname
                WHERE g.tgrelid = log) THEN
         RAISE 'table % cannot be a log, because its changes are logged', log
         USING ERRCODE = 'object_not_in_prerequisite_state', HINT = format('Call changes_disable(%L) first.', log);

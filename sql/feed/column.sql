@@ -131,7 +131,7 @@ BEGIN
                        'column that has the name now, call %s. If this call is refused, use ''beginning'' or '
                        '''now''.%s', CASE WHEN divides THEN ', or its type was changed' ELSE '' END,
                        inorder_internal.seek_call(t.relation),
-                       CASE WHEN NOT divides THEN ' If the reader keeps the position, call reader_start().' ELSE '' END);
+                       CASE WHEN divides THEN '' ELSE ' If the reader keeps the position, call reader_start().' END);
     END IF;
     IF divides THEN
         RAISE 'column % of table % is not the column by which its feed was divided', quote_ident(column_name),

@@ -35,8 +35,7 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   DETAIL = 'A trigger of the guard, or the expression of a generated number, was changed. Rows may '
                            'have been written without the guard, or with numbers of transactions that were read.',
-                  HINT = format('If there are no such rows, or the feed may skip them, %s. Otherwise start again.',
-                                seek);
+                  HINT = format('If no such rows exist, or the feed may skip them, %s. Otherwise start again.', seek);
         WHEN 'joined' THEN
             RAISE 'table % may have new rows of transactions that are in the batch', member::regclass
             USING ERRCODE = 'object_not_in_prerequisite_state',
