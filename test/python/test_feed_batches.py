@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -14,8 +16,10 @@ from inorder.lab.server.cluster import Cluster
 
 from conftest import copy_of
 from examples import python_with
+from pooler import pooled
 from restoring import copied, dsn_of
 from sql_edition import TESTED, create
+from waiting import wait_for
 from world.sql import value
 
 pytestmark = pytest.mark.server
@@ -112,6 +116,50 @@ def test_the_example_of_the_manual_works(feed: Connection, cluster: Cluster) -> 
     assert sent + Counter(poison) == Counter(range(1, 400))
     assert value(feed, "SELECT feed_finish_batch('mailer', %s)", shown[0][0]) is True
     assert value(feed, "SELECT count(*) FROM feed_batches") == 0
+
+
+class Altered(psycopg.Connection[Any]):
+    """A connection whose calls fail once per statement, the way they fail while the table is altered."""
+
+    failed: Counter[str]
+
+    def execute(self, query: Any, *args: Any, **options: Any) -> psycopg.Cursor[Any]:
+        self.failed[query] += 1
+        if self.failed[query] == 1:
+            raise psycopg.errors.SerializationFailure("columns of public.events were changed")
+        return super().execute(query, *args, **options)
+
+
+def test_the_example_works_through_a_pooler_and_tries_again(
+    feed: Connection, cluster: Cluster, shared_folder: Path
+) -> None:
+    names = example()
+    names["psycopg"] = SimpleNamespace(connect=Altered.connect, errors=psycopg.errors)
+    Altered.failed = Counter()
+    insert(feed, 1, 200)
+    sent: dict[int, set[int]] = {}
+    ended = Event()
+
+    def send(batch: int, rows: Rows) -> None:
+        sent[batch] = {int(str(number)) for _, number in rows}
+        if 300 in sent[batch]:
+            raise SystemExit
+
+    def insert_more() -> None:
+        wait_for(lambda: Altered.failed["SELECT feed_wait('mailer')"] > 1 or ended.is_set())
+        insert(feed, 300, 300)
+
+    reset = "server_reset_query = DISCARD ALL\nserver_reset_query_always = 1\n"
+    with pooled(cluster, shared_folder, more=reset) as port, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(insert_more)
+        try:
+            with pytest.raises(SystemExit):
+                names["run"](f"host=127.0.0.1 port={port} user=postgres dbname=mails", "worker", send)
+        finally:
+            ended.set()
+        waiting.result()
+    assert {number for batch in sent.values() for number in batch} == {*range(1, 201), 300}
+    assert [Altered.failed[names[name]] > 1 for name in ("TAKE", "ROWS", "FINISH")] == [True] * 3
 
 
 def test_a_worker_that_waits_gets_the_batch_that_another_lost(feed: Connection) -> None:
