@@ -60,5 +60,4 @@ NOT_RUN: dict[tuple[str, str], str] = {
     ("docs/tail.md", "pip install '.[arrow,binary]'"): INSTALLS,
     ("docs/uuid_v1.md", "BEGIN;"): "needs the extension uuid_v1",
     ("docs/upgrading.md", "make && sudo make install"): INSTALLS,
-    ("docs/upgrading.md", "make sql-edition"): "writes into the checkout",
 }
