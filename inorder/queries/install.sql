@@ -272,12 +272,14 @@ WHERE n.nspname = {schema}
        OR EXISTS (SELECT FROM pg_depend AS d WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = n.oid))
 
 -- sql_edition_schema: Return the schema of the SQL edition's functions, true if the server is a standby, true if the
--- caller may use the schema, and true if the caller was admitted. There is no row unless the caller trusts the owner of
--- the edition and the owner of the schema, who could replace the functions. Callers trust themselves, superusers and
--- the owner of the database. A superuser does not trust the owner of the database, whose functions would run with the
--- privileges of the superuser.
+-- caller may use the schema, or if feed_admit() would permit this, and true if the caller was admitted. There is no
+-- row unless the caller trusts the owner of the edition and the owner of the schema, who could replace the functions.
+-- Callers trust themselves, superusers and the owner of the database. A superuser does not trust the owner of the
+-- database, whose functions would run with the privileges of the superuser.
 SELECT n.nspname, pg_catalog.pg_is_in_recovery(),
-       pg_catalog.has_schema_privilege(n.oid, 'USAGE'), pg_catalog.has_schema_privilege(i.oid, 'USAGE')
+       pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+       OR n.nspowner = i.nspowner AND NOT pg_catalog.has_schema_privilege(i.oid, 'USAGE'),
+       pg_catalog.has_schema_privilege(i.oid, 'USAGE')
 FROM pg_catalog.pg_namespace AS i
 JOIN pg_catalog.pg_proc AS p ON p.proname = 'feed_guard' AND p.proowner = i.nspowner AND p.pronargs = 0
 JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
