@@ -212,7 +212,15 @@ EXCEPTION
         RAISE '%', SQLERRM USING ERRCODE = SQLSTATE;
     WHEN OTHERS THEN
         GET STACKED DIAGNOSTICS said = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-        RAISE '%', said USING ERRCODE = SQLSTATE, DETAIL = detail, HINT = hint;
+        -- Clients would show an empty DETAIL or HINT.
+        IF detail <> '' AND hint <> '' THEN
+            RAISE '%', said USING ERRCODE = SQLSTATE, DETAIL = detail, HINT = hint;
+        ELSIF detail <> '' THEN
+            RAISE '%', said USING ERRCODE = SQLSTATE, DETAIL = detail;
+        ELSIF hint <> '' THEN
+            RAISE '%', said USING ERRCODE = SQLSTATE, HINT = hint;
+        END IF;
+        RAISE '%', said USING ERRCODE = SQLSTATE;
 END $_inorder_do_$;
 """
 

@@ -344,6 +344,16 @@ def test_a_forged_row_runs_no_code(edition: Connection) -> None:
         run(edition, "SELECT * FROM feed_read('g', null::numbers, 1)")
 
 
+def test_a_second_run_of_the_script_is_refused_without_empty_lines(edition: Connection, tmp_path: Path) -> None:
+    script = write_edition(tmp_path, "inorder", "").read_bytes()
+    run(edition, "RESET ROLE")
+    with pytest.raises(errors.DuplicateSchema) as caught:
+        edition.execute(script)
+    assert caught.value.diag.message_primary == 'schema "inorder" already exists'
+    assert caught.value.diag.message_detail is None
+    assert caught.value.diag.message_hint is None
+
+
 def test_every_function_has_its_path(edition: Connection) -> None:
     """A function without a search_path was parsed when it was created, or qualifies all names."""
     assert rows(
