@@ -124,7 +124,7 @@ DECLARE
 BEGIN
     IF statement IS NULL THEN
         RAISE 'statement must not be null' USING ERRCODE = 'null_value_not_allowed';
-    ELSIF statement ~ '(?ip)^([[:space:]]|[-]{2}.*|/[*]([^*]|[[:space:]]|[*]+[^*/])*[*]+/)*with[[:space:]/"-]' THEN
+    ELSIF statement ~ '(?ip)^([[:space:]]|[-]{2}.*(?!.)|/[*]((?!/[*]|[*]/)(.|[[:space:]]))*[*]/)*with[[:space:]/"-]' THEN
         PERFORM inorder_internal.say_with();
     END IF;
     f := inorder_internal.open_next_batch(

@@ -149,7 +149,10 @@ use_of(Level *level, bool limited)
 	return search.use;
 }
 
-/* Raise an error if a statement begins with WITH, after white space and comments */
+/*
+ * Raise an error if a statement begins with WITH, after white space and comments.  Nothing is raised after nested
+ * comments: PostgreSQL itself will raise a syntax error for the word WITH.
+ */
 void
 refuse_with(const char *statement)
 {
@@ -159,9 +162,16 @@ refuse_with(const char *statement)
 	{
 		statement += strspn(statement, " \t\n\r\f");
 		if (strncmp(statement, "--", 2) == 0)
-			end = statement + strcspn(statement, "\n");
-		else if (strncmp(statement, "/*", 2) == 0 && (end = strstr(statement + 2, "*/")) != NULL)
+			end = statement + strcspn(statement, "\n\r");
+		else if (strncmp(statement, "/*", 2) == 0)
+		{
+			const char *inner = strstr(statement + 2, "/*");
+
+			end = strstr(statement + 2, "*/");
+			if (end == NULL || (inner != NULL && inner < end))
+				return;
 			end += 2;
+		}
 		else
 			break;
 	}

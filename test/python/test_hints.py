@@ -175,6 +175,8 @@ def test_a_statement_is_checked_even_without_rows(fresh: Connection, rows: int) 
             assert (caught.value.sqlstate, caught.value.diag.message_hint or "") == (state, help), statement
     for statement in (
         ", with_sums AS (SELECT * FROM batch) INSERT INTO sums SELECT n FROM with_sums", "SELECT n AS with FROM batch",
+        "-- rows with n\nSELECT n FROM batch",
+        "/* with /* a */ with n */ SELECT n FROM batch", "/* a */ /* with n **/ SELECT n FROM batch",
     ):  # fmt: skip
         expected = 1 if rows and statement[0] == "," else None
         assert value(fresh, "SELECT feed_apply('my feed', %s)", statement) == expected
