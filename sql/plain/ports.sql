@@ -256,7 +256,8 @@ BEGIN
         EXCEPTION WHEN undefined_table OR invalid_schema_name OR wrong_object_type OR insufficient_privilege
                        OR syntax_error THEN  -- the name of a table that does not exist is a number
             PERFORM inorder_internal.check_exists(relation);
-            IF relation::text = name THEN
+            -- A table that exists is not found only if it had another name for a moment.
+            IF relation::text = name AND SQLSTATE <> '42P01' THEN
                 RAISE;
             END IF;
         END;

@@ -107,3 +107,15 @@ def test_a_relation_that_takes_the_name_of_the_table_is_not_locked_instead(
         run(other, "RESET ROLE", "DROP TABLE kept")
         drop_feeds(fresh)
         run(fresh, "DROP SCHEMA IF EXISTS s, renamed CASCADE")
+
+
+@pytest.mark.editions("sql")
+def test_a_table_that_gets_its_name_back_is_locked(fresh: Connection, other: Connection) -> None:
+    """While the call looks for the table after an error, the table gets back the name that the call has used."""
+    definition = value(fresh, "SELECT pg_get_functiondef('inorder_internal.check_exists'::regproc)")
+    wait = "PERFORM pg_advisory_xact_lock_shared(1);"
+    run(fresh, str(definition).replace("BEGIN", f"BEGIN {wait}", 1), "CREATE TABLE named (n int)",
+        "SELECT pg_advisory_lock(1)", "BEGIN", "ALTER TABLE named RENAME TO renamed")  # fmt: skip
+    with blocked(run, other, "SELECT inorder_internal.lock_tree('named', 'ACCESS SHARE')") as waiting:
+        run(fresh, "COMMIT", "BEGIN", "ALTER TABLE renamed RENAME TO named", "COMMIT", "SELECT pg_advisory_unlock(1)")
+        waiting.result()
