@@ -6,7 +6,7 @@ measured with one UPDATE of all rows. Partitioned tables are compared with a par
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
@@ -113,17 +113,22 @@ def opened(cluster: Cluster, name: str) -> Iterator[Side]:
         yield Side(name, connection)
 
 
+def measure_rounds(sides: list[Side], statements: Iterable[str], rounds: int) -> None:
+    """Measure each statement on each side once per round, in random order."""
+    work = [(statement, side) for statement in statements for side in sides]
+    for number in range(-1, rounds):  # round -1 is a warm-up
+        print(f"\rround {number + 1} of {rounds}", end="", flush=True)
+        for statement, side in random.sample(work, len(work)):
+            side.measure(statement, number >= 0)
+    print("\r", end="")
+
+
 def print_changes(rounds: int) -> None:
     """Measure the costs, and print them as a table."""
     with Cluster(find_installation()) as cluster, ExitStack() as stack:
         cluster.start(SETTINGS)
         sides = [stack.enter_context(opened(cluster, name)) for name in SIDES]
-        work = [(statement, side) for statement in STATEMENTS for side in sides]
-        for number in range(-1, rounds):  # round -1 is a warm-up
-            print(f"\rround {number + 1} of {rounds}", end="", flush=True)
-            for statement, side in random.sample(work, len(work)):
-                side.measure(statement, number >= 0)
-        print("\r", end="")
+        measure_rounds(sides, STATEMENTS, rounds)
         print("\n".join(table(sides)))
 
 

@@ -5,7 +5,6 @@ the CPU time of the server process. The guarded tables are compared with a table
 no guard.
 """
 
-import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -14,7 +13,7 @@ from inorder.installations import find_installation
 from inorder.lab.analysis.stats import estimate, paired_ratio
 from inorder.lab.server.cluster import Cluster
 
-from changes import MANY, ROWS, Side
+from changes import MANY, ROWS, Side, measure_rounds
 from sql_edition import create
 
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "jit": "off", "synchronous_commit": "off"}
@@ -60,12 +59,7 @@ def print_updates(rounds: int) -> None:
     with Cluster(find_installation()) as cluster, ExitStack() as stack:
         cluster.start(SETTINGS)
         sides = [stack.enter_context(opened(cluster, number, *name)) for number, name in enumerate(names)]
-        work = [(statement, side) for statement in STATEMENTS for side in sides]
-        for number in range(-1, rounds):  # round -1 is a warm-up
-            print(f"\rround {number + 1} of {rounds}", end="", flush=True)
-            for statement, side in random.sample(work, len(work)):
-                side.measure(statement, number >= 0)
-        print("\r", end="")
+        measure_rounds(sides, STATEMENTS, rounds)
         print("\n".join(table(sides)))
 
 
