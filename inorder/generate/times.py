@@ -34,7 +34,7 @@ class Times:
     count: int
 
     def borders(self, begin: int, size: int) -> Words:
-        """Return the first times of the cells from ``begin`` on, and the end of the last cell.
+        """Return the first time of each cell of the chunk that starts at ``begin``, and the end of the last cell.
 
         Cell i starts at first + i * span // count. The product i * span needs up to 100 bits. The part that all cells
         of the chunk have in common is computed with Python's integers. The remainder fits into 64 bits.

@@ -49,7 +49,8 @@ class Claim:
     def answer(self, measured: Estimate | None) -> Answer:
         """Answer the claim from a measured figure.
 
-        The answer is open after too few rounds, or if the figure contradicts the claim under different conditions.
+        The claim remains undecided after too few rounds, or if a figure that contradicts it was measured under other
+        conditions.
         """
         if measured is None or (measured.rounds < LEAST_ROUNDS and not self.counted):
             return Answer.OPEN
@@ -102,7 +103,7 @@ def close_to(published: float) -> Callable[[Estimate], Answer]:
 
 
 def kept(ratio: Estimate) -> Answer:
-    """Judge a claim that speed does not drop. The claim holds if no part of the interval is below ``NEAR[0]``.
+    """Judge the claim that the speed does not drop. It holds if no part of the interval is below ``NEAR[0]``.
 
     >>> [kept(Estimate(1.0, *ends, 6)).name for ends in ((0.8, 2.0), (0.7, 2.0), (0.5, 0.7))]
     ['HOLDS', 'OPEN', 'NOT']
@@ -181,7 +182,7 @@ def between_sizes(kind: str, rows: int, smallest: int, base: str = "bigint") -> 
     """Return the figure that compares the TPS of a kind of key with ``rows`` rows to its TPS with ``smallest`` rows.
 
     The two sizes are measured at different times. The TPS are therefore first divided by those of ``base``. Without a
-    base, the figure includes changes of the machine's speed between these times.
+    base, the figure also contains the difference in the machine's speed between these times.
     """
 
     def figure(result: Result) -> Estimate | None:

@@ -129,7 +129,7 @@ def claims_part(study: str, results: Results) -> Iterator[str]:
 def published_rows(
     results: Results, study_table: Mapping[str, Any]
 ) -> dict[str, dict[tuple[str, ...], dict[str, Any]]]:
-    """Return our figures for a table of a study, first by run, then by label, number of rows and detail."""
+    """Return our figures for a table of a study: for each run, the figures by label, number of rows and detail."""
     by_run: dict[str, dict[tuple[str, ...], dict[str, Any]]] = {}
     for name, result in results.items():
         used = result.experiment == study_table["experiment"] and name not in DISTURBED

@@ -44,7 +44,7 @@ def fullest(runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]
 
 
 def run_of(label: str, runs: Mapping[str, Mapping[Any, Any]], results: Mapping[str, Result]) -> str:
-    """Return the run for a row of the main table: of the runs that have the row, the run with the most figures."""
+    """Return the run that supplies a row of the main table: the run with the most figures that has this row."""
     having = {name: rows for name, rows in runs.items() if any(key[0] == label for key in rows)}
     return fullest(having, results)
 

@@ -103,7 +103,7 @@ BEGIN
     END IF;
 END $$;
 
--- Return true if the primary key of a logged table has other columns than its log.
+-- Return true if the columns of the primary key of a logged table differ from the key columns of its log.
 CREATE FUNCTION inorder_internal.has_other_key(relation regclass, log regclass) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN coalesce(log = inorder_internal.log_of(relation), false)

@@ -579,7 +579,7 @@ LANGUAGE sql IMMUTABLE
 RETURN split_part(regexp_replace(definition, '[(]''[0-9]+'''::text, '('::text), ' WHEN '::text, 1);
 
 -- Return true if a table of deltas differs from the table that exact_count_start() creates. Its columns or its default
--- may differ, it may have row security, or it may have or have had rules or child tables.
+-- may differ, or it has row security, or rules or child tables, even if they were dropped since.
 CREATE FUNCTION inorder_internal.deltas_differ(s inorder_internal.group_set) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET quote_all_identifiers = off AS $$
 BEGIN

@@ -50,7 +50,7 @@ RETURN format(CASE (k).kind
 
 -- Distribution
 
--- Return a batch in the form that is stored for a share, in which a whole set is read by number. If the set were read
+-- Return a batch as it is stored for a share: all rows of its set are found by their numbers. If the set were read
 -- using the index on the order column, the range would have no upper bound. A read of a share that was held back for a
 -- long time would then walk over all rows that were inserted in the meantime.
 CREATE FUNCTION inorder_internal.by_number(b @extschema@.feed_batch) RETURNS @extschema@.feed_batch

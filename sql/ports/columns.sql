@@ -58,8 +58,8 @@ BEGIN
 END $$;
 
 -- Return true if a role may write into a table or its partitions: directly, through a view whose owner may write, or
--- through a foreign key that deletes or updates rows. Before PostgreSQL 18, the triggers of rows that a foreign key
--- changes run as the role that changed the referenced table.
+-- through a foreign key that deletes or updates rows. If a foreign key changes rows, their triggers run, before
+-- PostgreSQL 18, as the role that changed the referenced table.
 CREATE FUNCTION inorder_internal.may_write(role oid, relation regclass, privileges text) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

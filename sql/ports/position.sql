@@ -179,7 +179,7 @@ RETURN CASE
              inorder_internal.plus((from_position).transactions, CASE
                  WHEN (batch).cut IS NOT NULL
                  THEN inorder_internal.minus((batch).transactions, inorder_internal.one_number((batch).cut))
-                 -- This batch in the order of a column ends inside its set.
+                 -- The batch is in the order of a column, and ends inside its set.
                  WHEN (batch).ordering.next_value IS NOT NULL THEN '{}'::int8multirange
                  ELSE (batch).transactions END),
              (batch).cut, (batch).cut_after, inorder_internal.ordering_after(from_position, batch), (batch).members,

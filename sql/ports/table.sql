@@ -139,7 +139,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '{bool, int2, int4, int8, oid, numeric, float4, float8, uuid, text, varchar, bpchar, name, bytea, bit, varbit,
          date, time, timestamp, timestamptz, interval, inet, cidr, macaddr, macaddr8}'::regtype[]::oid[];
 
--- Return the columns of the primary key, in the order of the key, without the column of the number. The result is empty
+-- Return the columns of the primary key in their order, except the column with the number. The result is empty
 -- if the type of one of these columns is not in order_types().
 CREATE FUNCTION inorder_internal.order_columns(relation regclass, key_attnum smallint) RETURNS name[]
 LANGUAGE sql STABLE
@@ -524,9 +524,9 @@ RETURN NOT EXISTS (
     JOIN pg_constraint AS c ON (c.xmin::text::bigint - v & 4294967295::bigint) > 16777216::bigint
     WHERE c.conrelid = 'inorder_internal.upgrade_mark'::regclass AND c.contype = 'f'::"char");
 
--- Return the tables whose attachment or guard has changed since a position stored them. In a restored database, these
--- are the tables whose name the position does not contain. The column was_attached is true if only the guard has
--- changed.
+-- Return the tables that were attached, or whose guard was changed, after the position was made. In a restored
+-- database, return the tables whose name the position does not contain. The column was_attached is true if only the
+-- guard has changed.
 CREATE FUNCTION inorder_internal.new_members(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], origin text
 ) RETURNS TABLE (member regclass, was_attached boolean)

@@ -135,7 +135,7 @@ keep_count(PG_FUNCTION_ARGS)
  * may_fold(relation oid, amount bigint) -> boolean
  *
  * True if this query may write, and its snapshot is newer than its locks.  If the session keeps a count of the table,
- * a true result also sets the member "folded" of that count to the amount.
+ * and the result is true, "folded" of that count is set to "amount".
  */
 Datum
 may_fold(PG_FUNCTION_ARGS)

@@ -35,7 +35,7 @@ CALLS = {
     "uuidv7": "uuidv7()",
 }
 SINCE = {"uuidv7": 18}  # built-in functions, and the major version that introduced each
-# If the C function below cannot be declared, this built-in function, which does almost nothing, is the floor.
+# The baseline if the C function below cannot be declared: a built-in function that does almost nothing.
 OWN_FLOOR = "pg_backend_pid()"
 ORDERED = ("uuid_v7_nextval", "uuid_xact_nextval")  # generators that the verdict compares with gen_random_uuid()
 INSERTS = (

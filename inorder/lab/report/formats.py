@@ -73,7 +73,7 @@ def sections_page(
 ) -> str:  # fmt: skip
     """Return an HTML page for data other than a result.
 
-    The page contains sentences, the first section, drawings with titles, and the other sections.
+    The page begins with ``sentences`` and the first section. Drawings with titles and the other sections follow.
     """
     page = templates().get_template("sections.html")
     return page.render(title=title, subtitle=subtitle, sections=sections, drawings=drawings, sentences=sentences)
