@@ -19,7 +19,7 @@ NUMBERS = count(1)
 # statement fails with one of these errors, its test is out of date.
 MOVED = ("42601", "42703", "42883", "42P01", "42725", "3F000")
 
-# attack() runs as the role that plans or executes a query with a call of it. The function records this role, and tries
+# attack() runs as the role that plans or executes a query that calls it. The function records this role, and tries
 # to make mallory a superuser.
 ATTACK = """
 CREATE SCHEMA evil;

@@ -48,8 +48,8 @@ os.environ.setdefault(
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "test" / "module"
 SCHEMAS = count(1)
-# Set by script/test --long. A long run includes the tests that long.txt lists. Tests that otherwise try some points of
-# a run try every point.
+# Set by script/test --long. A long run includes the tests that long.txt lists. In a long run, some tests
+# also try more points or repetitions.
 LONG_RUN = "INORDER_TEST_LONG" in os.environ
 # The lines of long.txt, by file. Each line has a test's name, with or without parameters. A leading "!" means that the
 # test is not long although an earlier line names it.

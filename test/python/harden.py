@@ -46,7 +46,7 @@ MOST_SHOWN = 5
 MOST_SAID = 1000
 
 # C functions that no test has called. The server does not count calls of input and output functions, or calls from
-# indexes, sorts and the planner, so that these functions are left out.
+# indexes, sorts and the planner, so these functions are left out.
 NEVER_CALLED = """
     SELECT p.oid::regprocedure::text FROM pg_proc p LEFT JOIN pg_stat_user_functions s ON s.funcid = p.oid
     WHERE p.probin = '$libdir/inorder' AND s.funcid IS NULL AND NOT 'internal'::regtype = ANY (p.proargtypes)

@@ -35,7 +35,7 @@ def in_sql(source: str) -> Iterator[str]:
         yield text.replace("''", "'").replace("%", "…")
 
 
-# Messages that a caller composes: the source file, a pattern for the parts, and the message around each part.
+# Messages that a caller composes: the source file, a pattern that finds the parts, and a format for the message.
 FAULTS = (("sql/ports/table.sql", r"THEN '(is [^;]*?|has [^;]*?)'\n", "feeds and exact counts cannot read …: it {}"),)
 AROUND = {"feeds and exact counts cannot read …: it …"}
 

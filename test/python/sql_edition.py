@@ -164,8 +164,8 @@ def number_from_one(connection: Connection, name: str) -> None:
         connection.execute("ALTER EXTENSION inorder ADD FUNCTION inorder_internal.first_number()")
 
 
-# In the C extension, roles need not be admitted. Tests that run on both editions do not admit roles, so that the SQL
-# edition admits all roles here.
+# In the C extension, roles need not be admitted. Tests that run on both editions do not admit roles, so the SQL edition
+# admits all roles here.
 EVERYBODY = "SELECT inorder_internal.set_rights('PUBLIC', true, true);\n"
 
 

@@ -151,7 +151,7 @@ def test_a_read_refuses_each_table_that_the_queries_refuse(place: Place, kind: s
     ],
 )  # fmt: skip
 def test_the_members_of_a_table_equal_those_found_by_queries(place: Place, keys: str) -> None:
-    """The test compares bytes, as each read does, because the queries may run in a different isolation level."""
+    """The test compares bytes, as each read does, because the queries may run at a different isolation level."""
     owner = place.session()
     run(owner, f"CREATE TABLE t ({keys})", "CREATE INDEX ON t (x)", "SELECT feed_enable('t')")
     same = f"""SELECT NOT inorder_internal.differ(inorder_internal.members(f), inorder_internal.proved_members(f, 10))

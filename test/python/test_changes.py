@@ -501,7 +501,7 @@ GIVEN_AWAY = {
 def test_partitions_of_a_log_are_examined_again_only_when_they_change(
     fresh: Connection, other: Connection, edition_name: str
 ) -> None:
-    """A statement would spend most of its time on checking a thousand partitions."""
+    """A statement would spend most of its time checking a thousand partitions."""
     if edition_name == "sql":
         pytest.skip("the SQL edition writes the rows of a log with INSERT statements")
     looks: list[str | None] = []

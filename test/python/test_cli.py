@@ -239,7 +239,7 @@ def test_a_small_demo_completes(
 
     report = inorder("lab", "report", "inorder-demo.jsonl", "--format", "csv", folder=tmp_path)
     tables = Counter(row["table"] for row in csv.DictReader(StringIO(report.stdout)))
-    # Each table has six rows, one per kind of key: the tables of each size, their details and the model.
+    # The tables of each size, their details and the model each have six rows, one per kind of key.
     assert sorted(tables.values()) == [6] * 6
     page = (tmp_path / "inorder-report.html").read_text()
     assert "Losing rows: 16 writers, 1 s" in page and "Inserting into a table of 32,000 rows" in page

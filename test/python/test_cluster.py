@@ -104,7 +104,7 @@ def test_nothing_is_left_after_a_signal(server: Installation, shared_folder: Pat
 def test_an_interrupt_during_shutdown_is_not_replaced_by_an_error(
     server: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server has already exited before it is killed. An error of the kill does not replace the interrupt."""
+    """The server has already exited before it is killed. An error from the kill does not replace the interrupt."""
     with pytest.raises(KeyboardInterrupt), Cluster(server) as cluster:
         cluster.start()
         process = cluster.process

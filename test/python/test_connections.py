@@ -21,7 +21,7 @@ from sources import ROOT
 from world.sql import value
 
 PACKAGE = ROOT / "inorder"
-# Calls that connect, and the functions that may contain such calls, with the reason why its search_path is safe.
+# Calls that connect, and the functions that may contain them, each with the reason why its search_path is safe.
 # The first three functions connect to the user's servers.
 CONNECTS = {"connect", "connect_start", "connect_async", "ping"}
 PLACES = {

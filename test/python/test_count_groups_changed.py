@@ -41,7 +41,7 @@ def test_a_former_partition_is_counted_and_folds_only_after_a_commit(fresh: Conn
 
 
 def test_a_fold_is_refused_if_columns_swap_names(fresh: Connection) -> None:
-    """The view would count the column that had the name before, and the triggers the column that has it now."""
+    """The view would count one column, and the triggers would count the column that now has its name."""
     start(fresh)
     run(fresh, "ALTER TABLE orders RENAME status TO former", "ALTER TABLE orders RENAME note TO status")
     assert refusal(fresh, FOLD) == "55000"

@@ -154,4 +154,4 @@ def test_the_script_fails_if_state_cannot_be_carried_over(change: Change) -> Non
     change.end(change.start())
     run(c, "INSERT INTO events (n) VALUES (5)")
     later = rows(c, f"SELECT number > {batch} FROM feed_take_batch('billing', 'w')")
-    assert later == [(True,)]  # numbers increase, so that a sink that remembers the last number continues
+    assert later == [(True,)]  # numbers increase, so a sink that remembers the last number continues

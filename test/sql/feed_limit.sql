@@ -45,7 +45,7 @@ SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'CREATE TABLE new AS SELECT * FROM READ', 'SELECT FROM feeds AS f, LATERAL feed_read(f.name, null::events)', 'MERGE INTO got USING READ AS r ON r.n = got.n WHEN NOT MATCHED THEN INSERT VALUES (r.n)',
     'DO ''BEGIN PERFORM FROM feed_read(''''f'''', null::events); END''']) AS s, outcome(replace(s, 'READ', 'feed_read(''f'', null::events)'));
 
--- EXISTS stops at the first row, unless it is executed like a join.
+-- EXISTS stops at the first row, unless it is executed as a join.
 SELECT s AS statement, answer, unread FROM unnest(ARRAY[
     'SELECT EXISTS (SELECT FROM READ)', 'SELECT FROM got WHERE EXISTS (SELECT FROM READ)', 'SELECT NOT EXISTS (SELECT READ)', 'SELECT FROM feeds AS f WHERE EXISTS (SELECT FROM feed_read(f.name, null::events))',
     'DO ''BEGIN IF EXISTS (SELECT FROM feed_read(''''f'''', null::events)) THEN NULL; END IF; END''', 'WITH r AS (SELECT * FROM READ) SELECT EXISTS (SELECT FROM r)',
@@ -107,7 +107,7 @@ DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT n FROM :read;
 COMMIT;
 DO $$DECLARE c CURSOR FOR SELECT * FROM feed_read('f', null::events); r record; BEGIN OPEN c; FETCH c INTO r; END$$;
 DO $$DECLARE c refcursor; r record; BEGIN OPEN c FOR EXECUTE 'SELECT * FROM feed_read(''f'', null::events)'; MOVE c; END$$;
--- No cursor above has moved the position. A cursor over a function that calls feed_read() would not be refused.
+-- None of the cursors above moved the position. A cursor over a function that calls feed_read() would not be refused.
 SELECT count(*) FROM feed_peek('f', null::events);
 -- A FOR loop fetches rows in several steps, but fetches all rows.
 BEGIN;

@@ -5,7 +5,7 @@ SET datestyle = 'German';
 SET timezone = 'Asia/Kathmandu';
 CREATE TYPE letter AS ENUM ('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j');
 CREATE TABLE made (name text PRIMARY KEY, kind text, partitioned text, value text, bounds text);
--- The value of a row is computed from r, 0 to 39. Each of ten partitions has four values, from a to below b.
+-- The value of a row is computed from r, 0 to 39. Each of ten partitions has four values, from a to b - 1.
 INSERT INTO made VALUES
     ('by_day', 'date', 'RANGE (v)', $$date '2024-01-30' + r$$, $$FROM (date '2024-01-30' + <a>) TO (date '2024-01-30' + <b>)$$),
     ('by_time', 'timestamptz', 'RANGE (v)', $$timestamptz '2024-03-30 23:30+00' + r * interval '1 hour'$$,
@@ -41,7 +41,7 @@ BEGIN
     END LOOP;
 END $$;
 CREATE TABLE with_default_rest PARTITION OF with_default DEFAULT;
--- Create partitions of a partition, whose columns are in a different order.
+-- A partition with its own partitions has its columns in a different order.
 CREATE TABLE by_int_9 (gone int, id uuid DEFAULT uuid_xact_nextval(), at int, n int, v int) PARTITION BY LIST (at);
 ALTER TABLE by_int_9 DROP COLUMN gone;
 CREATE TABLE by_int_9_a PARTITION OF by_int_9 FOR VALUES IN (6, NULL);

@@ -134,7 +134,7 @@ DROP SCHEMA trap CASCADE;
 DROP TABLE pg_temp.pg_class, pg_temp.pg_inherits, pg_temp.feed;
 RESET client_min_messages;
 
--- Settings and role that a read changes are restored, whether the read succeeds or fails.
+-- The settings and the role that a read changes are restored, whether the read succeeds or fails.
 SET ROLE inorder_reader;
 SET search_path = public;
 SET jit = on;

@@ -33,7 +33,7 @@ SELECT partition_by, shares, blocked_shares FROM feeds;
 SELECT feed_drop('f');
 SELECT feed_create('f', 'events', order_column => 'seq', partition_by => 'stream', shares => 2);
 SELECT order_column, partition_by, shares, blocked_shares FROM feeds;
--- Two streams are in one share, one stream is in the other. No batch has rows of both shares, or more rows than
+-- One share has two streams, and the other has one. No batch has rows of both shares, or more rows than
 -- requested.
 INSERT INTO events (stream, version) SELECT s, v FROM generate_series(1, 4) AS v, unnest('{a,b,c}'::text[]) AS s ORDER BY v, s;
 SELECT number AS one, token AS one_token FROM feed_take_batch('f', 'w', 6) \gset
@@ -122,10 +122,10 @@ ALTER TABLE events ALTER stream DROP NOT NULL;
 SELECT rows_of(:one);
 ALTER TABLE events ALTER stream SET NOT NULL;
 SELECT rows_of(:one);
--- varchar has the same hashes as text. Another type has different hashes, so that batches would have different rows.
+-- varchar has the same hashes as text. Another type has different hashes, so batches would have different rows.
 ALTER TABLE events ALTER stream TYPE varchar(10);
 SELECT rows_of(:one);
--- A proof made for another feed, for which the column has had the new type from the start, does not apply.
+-- A check made for another feed, created after the type was changed, does not apply.
 BEGIN;
 ALTER TABLE events ALTER stream TYPE int USING 7;
 SELECT feed_create('g', 'events', 'now', partition_by => 'stream');

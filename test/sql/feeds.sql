@@ -71,7 +71,7 @@ SELECT * FROM unread ORDER BY name;
 SELECT count(*) FROM feed_read('k', null::k);
 SELECT count(*) FROM feed_read('p', null::p);
 SELECT * FROM unread ORDER BY name;
--- The view plans no query on the table, so that functions of its indexes and constraints are not called.
+-- The view plans no query on the table, so functions of its indexes and constraints are not called.
 CREATE FUNCTION shout(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE WARNING 'called'; RETURN $1; END $$;
 CREATE INDEX ON k (shout(n)) WHERE n < 0;
 ALTER TABLE k ADD CHECK (shout(1) = 1) NOT VALID;

@@ -1,5 +1,5 @@
--- The guard ensures that a row has the number of the transaction that inserts it, and keeps this number, however it is
--- inserted. track_counts is off, because feed_enable() would otherwise warn about deleted and updated rows in some
+-- The guard ensures that a row, however it is inserted, has the number of the transaction that inserts it, and keeps
+-- this number. track_counts is off, because feed_enable() would otherwise warn about deleted and updated rows in some
 -- runs.
 SET track_counts = off;
 CREATE FUNCTION refused(statement text) RETURNS text LANGUAGE plpgsql AS $$

@@ -101,7 +101,7 @@ SELECT left(s, 5) || left(masked(substr(s, 6)), 110) AS error FROM (SELECT error
     'SELECT reader_split(''a'', batch_from(''b'', 0, 3), 1)', 'SELECT reader_split(''pg_class'', batch_from(''b'', 0, 3), 1)',
     'SELECT reader_split(''a'', ROW(1, ''{[3,9)}'', 1, ''{}'', NULL, NULL, NULL, NULL, NULL)::feed_batch, 2)',
     'SELECT reader_split(''a'', ROW(1, ''{[3,9)}'', 4, ''{x}'', 4, ''{y}'', NULL, NULL, NULL)::feed_batch, 2)']) AS s) AS s;
--- A position or batch is converted to its jsonb as text, and back.
+-- A position or batch and its jsonb have the same text, and convert to each other.
 SELECT t, bool_and(p::text = p::jsonb::text AND p::text::feed_position = p AND p::jsonb::feed_position = p AND p::jsonb = to_jsonb(p)) AS same FROM steps GROUP BY t ORDER BY t;
 SELECT bool_and(b::text = b::jsonb::text AND b::text::feed_batch = b AND b::jsonb::feed_batch = b AND b::jsonb = to_jsonb(b)) AS same FROM steps, reader_next_batch(t, p, 7) AS b;
 CREATE TABLE sets (numbers int8multirange);

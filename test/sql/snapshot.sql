@@ -97,7 +97,7 @@ SET synchronous_commit = off;
 INSERT INTO t VALUES ('asynchronous');
 SELECT pg_current_wal_insert_lsn() AS place \gset
 SELECT inorder_internal.make_durable(false);
--- The header of a new page, of at most 40 bytes, is only written with the next record.
+-- The header of a new page (at most 40 bytes) is only written with the next record.
 SELECT pg_current_wal_flush_lsn() >= :'place'::pg_lsn - 40 AS flushed;
 RESET synchronous_commit;
 SELECT inorder_internal.make_durable(false);

@@ -16,7 +16,7 @@ PATHS = (
     '"$user", public', "public", "mallory, pg_catalog, public", "mallory, public", "public, pg_catalog",
     "pg_catalog, public, mallory",
 )  # fmt: skip
-# Sessions set no timeouts on the server, because these would count the time while the machine is suspended. The
+# Sessions set no timeouts on the server, because these would include time when the machine is suspended. The
 # watchdog cancels statements that take too long.
 LIMITS = "RESET ALL"
 # Calls by roles that do not own the table: {t} is the table's name, {r} its regclass, {f} its feed, {o} the feed's

@@ -45,7 +45,7 @@ def seconds_in_queue(pid: int) -> float:
 class Watchdog:
     """Cancels a statement that takes too long; if it continues, terminates the session.
 
-    The time while the machine is suspended is not counted.
+    Time when the machine is suspended does not count.
     """
 
     def __init__(self) -> None:

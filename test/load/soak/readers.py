@@ -134,7 +134,7 @@ class OwnPosition(Kept):
 
 
 class Tail(Kept):
-    """Runs ``inorder tail --follow`` with output to a file. The delay of rows before the saved position is measured."""
+    """Runs ``inorder tail --follow`` with output to a file. Delay is measured for rows before the saved position."""
 
     tables = TABLES[:1]
     process: subprocess.Popen[bytes] | None = None

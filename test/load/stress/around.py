@@ -15,7 +15,7 @@ from world.role import Role
 from world.tables import MOVER, OWNER
 from world.world import World
 
-# Steps of the clock, in seconds. PostgreSQL detects deadlocks by the system clock, so that a step back of 20 s may
+# Steps of the clock, in seconds. PostgreSQL detects deadlocks with the system clock, so a step back of 20 s may
 # delay the detection by 20 s.
 STEPS = (-20, -3, 0, 3, 20)
 LAST = 60  # seconds after which a lease has expired despite these steps

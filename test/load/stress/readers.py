@@ -16,7 +16,7 @@ from world.sql import numbers
 from world.tables import MOVER, OWNER, RESTLESS, TABLES
 from world.world import World
 
-# Seconds within which a table is usually changed after a snapshot was taken.
+# A table is usually changed within this many seconds after a snapshot was taken.
 OLD_SECONDS = 0.4
 TAKE = "SELECT number, token FROM feed_take_batch(%s, 'sink', %s, '1 hour', max_tries => NULL)"
 # Batch numbers of another timeline differ by at least this number.
@@ -233,7 +233,7 @@ class Fickle(Plain):
         self.given_back[table].difference_update(tokens)
 
     def repaired(self, number: int | None, repaired: Repair) -> Event:
-        """Count rows of the repair as delivered, because the feed does not return them again."""
+        """Treat rows of the repair as delivered, because the feed does not return them again."""
         self.given_back[KEYED].difference_update(repaired.rest)
         return super().repaired(number, repaired)
 
