@@ -28,7 +28,7 @@ CREATE TABLE gone (id uuid PRIMARY KEY DEFAULT uuid_xact_nextval());
 SELECT feed_create('gone', 'gone');
 DROP TABLE gone;
 """
-# Part of the error message for a row of another transaction that is inserted again. In the SQL edition, the guard fires
+# Part of the error message when a row of another transaction is inserted again. In the SQL edition, the guard fires
 # after the primary key is checked.
 FOREIGN = "was not made by this transaction" if TESTED == "c" else "duplicate key"
 # The names of feeds, each with its table.

@@ -38,7 +38,7 @@ READ = st.sampled_from((NONE, FEED))  # polling and hiding exclude each other
 RATES, MEMORIES = st.floats(1, 1e7), st.floats(2**20, 2**42)
 MORE = st.floats(1, 1e4)
 
-# Requirements of tables with a retention period. The number of rows follows from the insert rate.
+# Requirements of tables with a retention period. The number of rows is the insert rate times this period.
 KEPT = st.builds(
     lambda rate, retention, memory, hide, reader: Needs(rate * retention, rate, memory, retention, hide, reader),
     RATES, st.floats(3600, 1000 * DAY), MEMORIES, HIDES, READ,

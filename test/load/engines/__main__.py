@@ -25,7 +25,7 @@ from world.tables import BLOCKS, table
 from world.world import World, fill
 from world.writers import WRITERS, Writer, finish_all
 
-# The form of the table on each server, with an additional column that no writer sets.
+# The form of the table on each server, and any additional column, which no writer sets.
 FORMS = {"uuid": "", "number": ", more int", "hashed": ""}
 BODY = ", body text DEFAULT 'row'"
 LANES = 1 << 20  # number of lanes that are reserved for the writers and prepared transactions of one server

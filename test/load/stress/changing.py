@@ -54,7 +54,7 @@ WRITES = (
     "INSERT INTO above SELECT generate_series(0, 9) ON CONFLICT DO NOTHING",
 )
 TRUNCATES = ("TRUNCATE t", "TRUNCATE t_0", "TRUNCATE t_1", "TRUNCATE above CASCADE")
-# Changes by an owner, after which feeds must read the whole table. Each list ends with the inverse of the change.
+# Changes by an owner that force feeds to read the whole table. Each list ends with the inverse of the change.
 CHANGES = (
     ("ALTER TABLE t ALTER note TYPE varchar(60)", "ALTER TABLE t ALTER note TYPE text USING note || '!'"),
     ("ALTER TABLE t ADD COLUMN more int DEFAULT 7", "ALTER TABLE t DROP COLUMN more"),
@@ -87,7 +87,7 @@ class Run:
             self.seen[event] += 1
 
     def wait_for(self, seconds: float, *events: str) -> None:
-        """Wait for the given time and, on a slow machine, until each of the events has been noted."""
+        """Wait for the given time. On a slow machine, then wait until each event was seen."""
         self.stop.wait(seconds)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not all(self.seen[event] for event in events) and time.monotonic() < deadline:

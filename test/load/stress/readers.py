@@ -223,7 +223,7 @@ class Fickle(Plain):
         return token
 
     def accept(self, table: str, tokens: list[int]) -> None:
-        """Check that rows of a rolled-back read have come again.
+        """Check that rows of a rolled-back read are delivered again.
 
         Without a limit, all these rows must be in the next read, unless their partition was detached.
         """
@@ -342,7 +342,7 @@ class TwoStep(Batched):
                 self.sink[table] = (events[-1].batch or 0, events[-1].tokens) if events else (0, [])
 
     def accept_partitions(self, table: str) -> None:
-        """Finish the unfinished batch if the sink has it. Otherwise discard it, so that its rows come again."""
+        """Finish the unfinished batch if the sink has it. Otherwise discard it, so that its rows are repeated."""
         if not self.finished(table):
             super().accept_partitions(table)
             self.forgotten[table] += 1
