@@ -171,7 +171,7 @@ def test_no_row_is_lost_if_the_column_gets_another_sequence(fresh: Connection, s
     while rows := next_rows(fresh):
         delivered += rows
     assert sorted(delivered) == list(range(11, 31))
-    # The feed requires the column's sequence to return values in the order in which they are drawn.
+    # The feed rejects a sequence with a cache, because sessions would use its values out of order.
     run(fresh, "ALTER SEQUENCE other CACHE 10", numbered(31, 31))
     assert next_rows(fresh) == [31]
     run(fresh, "ALTER TABLE t ALTER seq SET DEFAULT nextval('other')", numbered(32, 32))

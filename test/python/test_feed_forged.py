@@ -397,9 +397,8 @@ def test_the_forged_state_of_a_table_gives_no_rows(state: State, relation: str) 
 
 
 HOSTILE = "'; SELECT evil.attack(); --"
-# KEPT: types of a column whose value a position inside a transaction can keep, with two values each. NOT_KEPT: types of
-# a column whose value such a position cannot keep, because the type is user-defined or because the value's text form
-# depends on settings.
+# KEPT: column types whose values a position inside a transaction can keep, with two values each. NOT_KEPT: column types
+# whose values it cannot keep, because the type is user-defined or because its text form depends on settings.
 KEPT = {
     "numeric": ("1", "2"), 'text COLLATE evil."col\'l"': (HOSTILE, "x"), "bpchar": (HOSTILE, "x"), "name": (ODD, "x"),
     "bytea": (r"\x27", r"\x28"),

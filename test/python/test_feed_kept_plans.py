@@ -121,7 +121,7 @@ CALLS = {
 
 @pytest.fixture
 def role(fresh: Connection, reader: Connection) -> Iterator[Connection]:
-    """Yield the reader's session under another role, which has already made each call so that its plans are cached."""
+    """Yield the reader's session as another role, after making each call so that its plans are cached."""
     with roles(fresh, "kept_reader"):
         run(fresh, "GRANT SELECT ON kept TO kept_reader", "SELECT exact_count_start('kept')")
         run(reader, "SET ROLE kept_reader", "SELECT feed_create('mine', 'kept'), feed_create('out', 'kept')")

@@ -33,7 +33,7 @@ def batch(connection: Connection, feed: str = "z") -> int:
 
 @pytest.fixture
 def used(fresh: Connection) -> Connection:
-    """Return a session in which batch numbers begin at the clock, as after an installation.
+    """Return a session in which batch numbers begin at the current time, as after an installation.
 
     In other tests they begin at 1.
     """

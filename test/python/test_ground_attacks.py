@@ -352,7 +352,7 @@ def test_rows_of_a_partition_unknown_to_the_session_are_not_lost(
         answers = states(reader, READS)
         run(reader, "ROLLBACK")
     # In the SQL edition, a read may wait for the lock on the partition. The lock is held until the invalidation
-    # messages were sent.
+    # messages have been sent.
     assert set(answers.values()) <= ({SNAPSHOT} if TESTED == "c" else {SNAPSHOT, LOCKED}), answers
     assert len(numbers(reader)) == value(reader, READS["count"]) == 5
 

@@ -181,7 +181,7 @@ def test_a_statement_is_checked_even_without_rows(fresh: Connection, rows: int) 
         expected = 1 if rows and statement[0] == "," else None
         assert value(fresh, "SELECT feed_apply('my feed', %s)", statement) == expected
         assert value(fresh, "SELECT feed_apply('my feed', %s)", statement) is None
-    # A statement that was checked is not checked again until there are rows.
+    # A checked statement is not checked again until the feed has rows.
     run(fresh, "DROP TABLE sums")
     again = ", with_sums AS (SELECT * FROM batch) INSERT INTO sums SELECT n FROM with_sums"
     if not rows:

@@ -1,4 +1,4 @@
-"""Internal functions: EXECUTE on them confers no other right, and C and SQL agree on the columns of the state."""
+"""Internal functions: EXECUTE on them confers no other right. C and SQL agree on the columns of the state."""
 
 import re
 
@@ -51,7 +51,7 @@ def test_execute_on_internal_functions_gives_no_other_right(fresh: Connection) -
         run(fresh, "DROP TABLE known", "DROP VIEW feeds_kept")
 
 
-# The enumerations of src/ports by prefix, with the table or type whose columns each one numbers.
+# Prefixes of enumerations in src/ports, with the table or type whose columns the enumeration numbers.
 KNOWN = {
     "FEED": "feed", "STATE": "feed_state", "KEPT": "worker_batch", "TABLE": "feed_table", "ROLE": "role_ref",
     "VIEW": "feed_view", "SHARE": "share_key", "NEXT": "found_batch", "POSITION": "feed_position",

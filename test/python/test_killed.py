@@ -105,7 +105,7 @@ def kept(folder: Path, temporary: Path, shown: str) -> Result:
 def test_a_run_killed_while_it_fills_tables_leaves_no_file(
     tmp_path: Path, server: Installation, shared_folder: Path, number: signal.Signals
 ) -> None:
-    """Nothing was measured yet, so the run leaves no file."""
+    """Nothing has been measured yet, so the run leaves no file."""
     with Lab(tmp_path, server, shared_folder, *INSERT, "--rows", "20M") as lab:
         lab.wait_for(lab.filling)
         postmaster = lab.postmaster()

@@ -94,7 +94,7 @@ def made_up(rounds: int = 6) -> Result:
 
 
 def shown(result: Result, name: str) -> dict[tuple[str, ...], list[str]]:
-    """Return the cells of a section, by step and form in the section "queries", and by kind in the other sections."""
+    """Return the cells of a section, keyed by step and form (section "queries") or by kind (other sections)."""
     (section,) = (candidate for candidate in FeedExperiment.sections(result) if candidate.name == name)
     return {key_of(section, row): row[4 if name == "queries" else 2 :] for row in section.shown()}
 

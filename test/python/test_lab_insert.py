@@ -347,7 +347,7 @@ def test_a_checkpoint_during_a_run_is_marked(server: Installation) -> None:
 
 @pytest.mark.server
 def test_a_failing_fill_stops_all_other_fills(server: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fills of the other tables stop after the batch that they are inserting."""
+    """Inserts into the other tables stop after the current batch."""
     monkeypatch.setattr("inorder.lab.tables.insert_tables.FILL_BATCH", 10_000)
     with Cluster(server) as cluster:
         tables = experiment_on(cluster, PLAN).tables

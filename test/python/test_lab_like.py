@@ -413,7 +413,7 @@ INSERT INTO lies VALUES (gen_random_uuid(), 1);
 
 @pytest.mark.server
 def test_a_superuser_measures_no_like_table_on_the_users_own_server(shop: str, users: Cluster) -> None:
-    """The superuser would execute statements with definitions from the server that has the table."""
+    """A superuser would execute definitions copied from the server that has the table."""
     with (
         OwnServer(users.dsn, None) as own_server,
         pytest.raises(InputError, match='--dsn: role "postgres" may read files'),

@@ -24,7 +24,7 @@ ROWS, MORE = 20_000, 4_000
 def a_result(leaf: bool = True) -> Result:
     """Return a result in which the index of version 7 grows by 30 %, with its new pages half full.
 
-    It has no REINDEX of the table with random keys, and no other kinds of key.
+    The result has no REINDEX of random keys, and no other kinds of key.
     """
     result = empty_result(MixedExperiment, MixedPlan(rows=1000, more=200))
     inserted = {"inserts": 200.0, "tps": 100.0, "wal_bytes": 40_000.0, "full_page_images": 2.0, "index_reads": 4.0}

@@ -115,7 +115,7 @@ def test_a_small_run_completes(lab_run: LabRun) -> None:
         if kind != GROWN:
             # The number of pages that one step of a wave splits is random. With n pages, its standard deviation is
             # sqrt(n) / 4 (2 % of 156 pages in ten runs). Over all steps the deviations cancel out. Because there are
-            # many steps, the limit is 7 standard deviations, which one of 10^9 runs exceeds.
+            # many steps, the limit is 7 standard deviations, which one run in 10^9 exceeds.
             chance = 1.75 / math.sqrt(run.series["pages"][0])
             assert run.series["leaf_density"] == pytest.approx(model["leaf_density"], rel=chance)
             assert mean(run.series["leaf_density"]) == pytest.approx(mean(model["leaf_density"]), rel=0.02)

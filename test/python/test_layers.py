@@ -51,7 +51,7 @@ IN_HEADER = re.compile(r"^\} *(\w+);|^#define (\w+)|^static inline [\w *]+\n\*?(
 
 
 def too_high(user: str, used: Iterable[str]) -> list[str]:
-    """Return the used sources that are in a higher folder than the user, which is not allowed."""
+    """Return the sources that ``user`` may not use, because they are in a higher folder."""
     ranks = {folder: rank for rank, folder in enumerate(FOLDERS)}
     return [each for each in used if ranks.get(each.partition("/")[0], -1) > ranks.get(user.partition("/")[0], -1)]
 

@@ -2,8 +2,8 @@
 
 Positions that are sets of transactions allow for such orders, but a single last value does not. A commit that waits for
 a standby is visible on the standby before it is visible on the primary. In this test a commit also waits for a standby
-that does not exist, and replay on the existing standby is paused in time. Each server then shows one of the two
-commits.
+that does not exist, and replay on the existing standby is paused between the two commits. Each server then shows one of
+them.
 """
 
 from collections.abc import Iterator

@@ -64,7 +64,7 @@ def test_names_that_the_page_cites_exist_in_the_model_and_the_code() -> None:
 def test_each_premise_of_a_copy_has_its_function_and_a_failing_variant() -> None:
     """Each premise has a function in the named file, and a variant of the model that fails without it.
 
-    Premises about the sink only have a variant.
+    Premises about the sink have only a variant.
     """
     rows = re.findall(r"^\| [^|]+ \| ([^|]*`[^|]*) \| `([\w-]+)` \|$", text("test/model/README.md"), re.MULTILINE)
     assert {name for _, name in rows} == {

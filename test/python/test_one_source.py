@@ -43,7 +43,7 @@ NAMES = re.compile(r"[a-z_]+")
 def literals(text: str, pattern: re.Pattern[str]) -> set[str]:
     """Return the literals of a source.
 
-    Literals that continue on the next line are joined, and … replaces each placeholder.
+    Literals that continue on the next line are joined. Placeholders become ``…``.
 
     >>> sorted(literals("RAISE 'it''s the length of % which is '\\n  '%s'; -- 'no'", IN_SQL))
     ["it's the length of … which is …"]

@@ -316,7 +316,7 @@ def test_an_index_that_another_session_builds_is_not_dropped(
 
 
 # Bodies of trigger functions that copy rows into a table "archive" of (text, int, int). True: the function fails once
-# the column was added.
+# the column has been added.
 COPYING = {
     "INSERT INTO archive SELECT 'I', NEW.*;": True,
     "INSERT INTO public.archive VALUES ('I', (new).*);": True,

@@ -258,7 +258,7 @@ def test_a_trigger_that_fires_after_the_guard_is_refused_first(owner: Connection
 
 
 def check_remedy(connection: Connection, table: str, changes: list[str], error: Diagnostic) -> None:
-    """Check that the table can be enabled, written and read after the command in the HINT was run."""
+    """Check that the command in the HINT lets the table be enabled, written and read."""
     remedy = re.search(r"ALTER TRIGGER .* RENAME TO .*(?=\.$)", error.message_hint or "")
     if remedy is None:
         assert "Drop the trigger" in (error.message_hint or "")

@@ -1,4 +1,4 @@
-"""Two columns exchange their names after a snapshot was taken.
+"""Two columns swap names after a snapshot is taken.
 
 Queries look columns up by their new names, but the snapshot still shows the old names in the catalog.
 """

@@ -23,7 +23,7 @@ TAKEOVERS = {
 }
 # Calls that return the number of rows.
 COUNTS = ("SELECT count(", "SELECT feed_apply(", "SELECT exact_count(")
-# For each role, statements of which the first waits, and the last returns true.
+# The statements of each role. The first one waits, and the last one returns true.
 STATEMENTS = {
     "lost_reader": ("SELECT (reader_next_batch('s.t', (SELECT p FROM kept))).transactions <> '{}'",),
     "postgres": (
@@ -111,7 +111,7 @@ def test_a_relation_that_takes_the_name_of_the_table_is_not_locked_instead(
 
 @pytest.mark.editions("sql")
 def test_a_table_that_gets_its_name_back_is_locked(fresh: Connection, other: Connection) -> None:
-    """While the call looks for the table after an error, the table gets back the name that the call has used."""
+    """While the call looks for the table after an error, the table is renamed back to the name in the call."""
     definition = value(fresh, "SELECT pg_get_functiondef('inorder_internal.check_exists'::regproc)")
     wait = "PERFORM pg_advisory_xact_lock_shared(1);"
     run(fresh, str(definition).replace("BEGIN", f"BEGIN {wait}", 1), "CREATE TABLE named (n int)",

@@ -102,7 +102,7 @@ GRANTED = """
 SELECT DISTINCT a.grantee::regrole::text, o.kind, a.privilege_type FROM inorder_internal.own_objects() AS o
 CROSS JOIN LATERAL aclexplode(o.acl) AS a WHERE a.grantee <> o.owner ORDER BY 1, 2, 3
 """
-# The same privileges from a query on the catalog alone: on schemas, relations and their columns, functions and types.
+# The same privileges, queried from the catalog alone: on schemas, relations and their columns, functions and types.
 GIVEN_AWAY = """
 SELECT DISTINCT o.kind, a.grantee::regrole::text, a.privilege_type FROM (
     SELECT 'schema' AS kind, n.oid, n.nspowner, n.nspacl FROM pg_namespace AS n

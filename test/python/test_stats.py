@@ -44,9 +44,9 @@ def test_one_round_shows_no_difference() -> None:
 
 TRIALS = 2000
 
-# The standard deviation of the logarithm of a paired TPS ratio of identical tables. It was measured with `lab run
-# noise` on the machine on which these tests were written: 4 shared cores under load, PostgreSQL 15 and 18, 250,000 and
-# 1 M rows, turns of 1 and 3 s. The results were 0.13, 0.15, 0.16, 0.17, 0.20, 0.21, 0.24 and 0.25. Without the load,
+# The standard deviation of log(ratio), for paired TPS ratios of identical tables. It was measured with `lab run noise`
+# on the machine on which these tests were written: 4 shared cores under load, PostgreSQL 15 and 18, 250,000 and 1 M
+# rows, turns of 1 and 3 s. The results were 0.13, 0.15, 0.16, 0.17, 0.20, 0.21, 0.24 and 0.25. Without the load,
 # the result was 0.23, because turns had one of two speeds.
 MEASURED_NOISE = 0.25
 TWO_SPEEDS = (0.45, 1.65, 0.08)  # probability of a fast turn, its speedup, and the standard deviation within each speed

@@ -71,7 +71,7 @@ def test_a_ratio_computed_from_two_rates_is_marked() -> None:
 
 
 def test_claims_have_no_words_that_the_study_does_not_use() -> None:
-    """P3 reports only for blocks of 256 which of two kinds has more blocks or more WAL."""
+    """Only for blocks of 256 does P3 report which kind has more blocks or more WAL."""
     for study, words in NOT_ITS_WORDS.items():
         published = {claim_made.published for claim_made in CLAIMS if claim_made.study == study}
         published |= {str(cell.value) for table in STUDIES[study]["tables"] for cell in cells_of(study, table)}

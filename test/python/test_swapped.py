@@ -180,7 +180,7 @@ def test_a_run_with_follow_under_load_ends_with_all_committed_rows(
 
 
 def insert_until(dsn: str, stopped: Event, first: int) -> list[int]:
-    """Insert rows into the table that has the name at the time, and return the numbers of the rows."""
+    """Insert rows into whichever table currently has the name, and return the row numbers."""
     with connect(dsn) as connection:
         numbers: list[int] = []
         while not stopped.is_set():

@@ -164,7 +164,7 @@ def test_a_new_file_is_complete_or_missing(tmp_path: Path, monkeypatch: pytest.M
 def test_a_file_replaced_before_its_lock_is_opened_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
 ) -> None:
-    """Without this check, this run would lock an unlinked file, and the next run would lock the file with the name."""
+    """Without this check, this run would lock an unlinked file, and the next run would lock the new file."""
     path, newer, lock = tmp_path / "p", tmp_path / "newer", files.lock_file
     for each in (path, newer):
         each.write_bytes(NEW)
@@ -279,7 +279,7 @@ def test_a_file_that_is_no_position_file_is_left_unchanged(tail: Tail, fresh: Co
 def test_no_link_that_another_user_planted_is_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_nameless: bool
 ) -> None:
-    """The link has a guessed name next to the file, or has replaced the file itself."""
+    """The link has a guessed name in the same folder, or the name of the file itself."""
     monkeypatch.setattr(secrets, "token_hex", lambda _bytes: "guessed")
     target = tmp_path / "p"
     planted, elsewhere = tmp_path / "p.guessed.partial", tmp_path / "elsewhere"

@@ -304,7 +304,7 @@ def test_every_entry_is_a_message() -> None:
 
 
 def test_every_entry_of_the_tool_is_a_message() -> None:
-    """In the strings of the tool, as in an entry, ``…`` stands for names."""
+    """In the tool's strings and in the entries, ``…`` stands for names."""
     strings = [
         "".join(str(value.value) if isinstance(value, ast.Constant) else "…" for value in node.values)
         if isinstance(node, ast.JoinedStr) else str(node.value)

@@ -131,7 +131,7 @@ def make(tree: Path, suite: str) -> None:
 
 
 def hooks(folder: str, names: list[str]) -> set[str]:
-    """Return the apt settings that run commands from packages of this machine, which the system lacks."""
+    """Return the apt settings that run commands from packages that the system lacks."""
     files = [Path(folder) / name for name in names if folder.endswith("apt.conf.d")]
     return {path.name for path in files if "Invoke" in path.read_text(errors="replace")}
 

@@ -107,7 +107,7 @@ RESET enable_seqscan;
 SELECT count(*) AS by_scan FROM wide WHERE id < '00000000-0003-11e4-8000-000000000000';
 DROP TABLE wide;
 
--- Hash joins, hash partitions (extended hash) and parallel plans see equal values as equal.
+-- Hash joins, hash partitions (extended hash) and parallel plans treat equal values as equal.
 SET enable_mergejoin = off;
 SET enable_nestloop = off;
 SELECT count(*) FROM v a JOIN v b USING (id);

@@ -89,8 +89,8 @@ COMMIT;
 SELECT count(*) FILTER (WHERE id <= before) AS not_greater, count(DISTINCT uuid_xact_id(id)) AS transactions,
        count(*) FILTER (WHERE substr(id::text, 15, 1) <> '8' OR substr(id::text, 20, 1) !~ '[89ab]') AS wrong_layout
 FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before FROM made) AS pairs;
--- The steps between keys are pseudo-random, below 2^43 = 2048 * 2^32. One of 40,000 runs has a pair of equal steps, and
--- less than one of 10^9 runs has more pairs. The limits of the mean are 7 standard deviations away.
+-- The steps between keys are pseudo-random, below 2^43 = 2048 * 2^32. One run in 40,000 has a pair of equal steps, and
+-- fewer than one in 10^9 has more pairs. The limits of the mean are 7 standard deviations away.
 CREATE FUNCTION tail(id uuid) RETURNS numeric LANGUAGE sql AS $$
     SELECT ('x' || lpad(substr(h, 14, 3), 16, '0'))::bit(64)::bigint::numeric * 2::numeric ^ 62
          + mod(('x' || substr(h, 17))::bit(64)::bigint::numeric + 2::numeric ^ 64, 2::numeric ^ 62)

@@ -120,7 +120,7 @@ class Values:
         self.look_elsewhere()
 
     def look_elsewhere(self) -> None:
-        """Choose the table for the next call, usually a table of mallory."""
+        """Choose the table for the next call, usually one of mallory's tables."""
         self.focus = self.own(self.rng) if self.rng.random() < 0.85 else self.rng.choice(self.tables)
 
     def own(self, rng: random.Random) -> Relation:

@@ -95,7 +95,7 @@ def places(recorded: Recorded) -> dict[tuple[int, int], tuple[int, int]]:
 class Order:
     """Sorts steps into an order in which they may have been executed.
 
-    Transactions begin in the order of their numbers, and after the end of the previous transaction of the session. A
+    Transactions begin in the order of their numbers, each after its session's previous transaction has ended. A
     transaction ends between two snapshots: it is in progress in the first snapshot, and has ended in the second.
     """
 
