@@ -96,7 +96,7 @@ def test_the_statements_that_are_run_are_those_that_are_printed(server: Installa
         bench.prepare()
         figures = bench.load("insert", "cache_1", 110, 1)
         assert figures["transactions"] == value(bench.control, f"SELECT count(*) FROM {TABLE}")
-        # The CPU time is positive, and at most that of all cores for the duration of the test.
+        # The CPU time is positive, and at most that of all cores during the test.
         assert 1 <= figures["cpu_us"] <= 1e6 * (os.cpu_count() or 1) * PATIENCE / figures["transactions"]
         assert figures["gaps"] == 0 and "gaps" not in bench.bulk(CONSTANT)
         cached = bench.load("insert", "cache_100", 110, 1)

@@ -188,7 +188,7 @@ SELECT '12345678-9abc-4def-8123-456789abcdef'::uuid >=~ now();
 SELECT kind, error_of(format('SELECT id >=~ now(), id <~ now() FROM kinds WHERE kind = %L', kind)) <> 'no error' AS refused FROM kinds ORDER BY kind;
 SELECT NULL::uuid >=~ now() AS no_key, id >=~ NULL::timestamptz AS no_moment FROM kinds LIMIT 1;
 
--- In a table, a key without a time is an error if the comparison would select the key, with every scan and every join.
+-- In a table, with every scan and join, a key without a time is an error if the comparison would select it.
 CREATE TABLE mixed (n int, id uuid) WITH (autovacuum_enabled = off);
 INSERT INTO mixed SELECT n, uuid_v7_floor(timestamptz '2026-01-01' + n * interval '1 hour') FROM generate_series(1, 1000) AS n;
 INSERT INTO mixed VALUES (0, '00000000-0001-8000-8000-000000000000'), (2000, 'ffffffff-0000-4000-8000-000000000000');

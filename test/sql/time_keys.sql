@@ -24,7 +24,7 @@ FROM unnest(ARRAY[1, 60, 65537, 16777217, 2147483647]) AS length,
 WHERE bytes > 0
 ORDER BY 1, 2;
 
--- The defaults are intervals of one minute, and 65536 intervals.
+-- The defaults are 65536 intervals of one minute.
 SELECT abs(prefix(uuid_time_nextval(), 2) - block_at(clock_timestamp(), 60, 65536)) IN (0, 1, 65535) AS defaults;
 
 -- With one interval, keys have no prefix, and every byte is random.

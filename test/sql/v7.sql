@@ -2,8 +2,8 @@
 SET timezone = 'UTC';
 SET datestyle = 'ISO, YMD';
 
--- Keys have the right version and variant. Every key is greater than the previous one, however fast a session generates
--- keys, and across statements.
+-- Keys have the right version and variant. Every key is greater than the previous one, even across statements, however
+-- fast a session generates keys.
 CREATE TABLE made AS SELECT n, uuid_v7_nextval() AS id FROM generate_series(1, 10000) AS n;
 INSERT INTO made SELECT n, uuid_v7_nextval() FROM generate_series(10001, 10100) AS n;
 SELECT count(*) FILTER (WHERE substr(id::text, 15, 1) <> '7') AS wrong_version,

@@ -7,7 +7,7 @@ CREATE VIEW wrong AS SELECT * FROM t WHERE uuid_xact_id(id) <> wanted OR number 
 
 INSERT INTO t (step, wanted) VALUES ('autocommit', current_number());
 
--- Insert rows in savepoints that are released or rolled back, and after them.
+-- Insert rows inside and after savepoints that are released or rolled back.
 BEGIN;
 INSERT INTO t (step, wanted) VALUES ('before savepoint', current_number());
 SAVEPOINT a;
