@@ -64,7 +64,7 @@ def quoted(name: object) -> str:
 
 
 def first_of(names: Sequence[str], most: int) -> str:
-    """Join the first names for a message, and state how many more there are.
+    """Join at most this many names for a message, and state how many more there are.
 
     >>> first_of(["a", "b", "c"], 2), first_of(["a", "b"], 2)
     ('a, b and 1 more', 'a, b')

@@ -70,7 +70,7 @@ DO $$
 DECLARE
     function regprocedure;
 BEGIN
-    -- The schema of the public functions is found as the schema of the type feed_position. Functions of other roles in
+    -- The type feed_position is in the schema of the public functions. Functions of other roles in
     -- this schema are left out.
     FOR function IN SELECT p.oid FROM pg_proc AS p
                     JOIN pg_type AS t ON t.typnamespace = p.pronamespace

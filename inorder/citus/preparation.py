@@ -42,7 +42,7 @@ class Preparation:
         self.distributed = Distributed(session, self.request.table)
 
     def run(self) -> int:
-        """Prepare all shards, including shards that are moved meanwhile. Return the number of shards."""
+        """Prepare all shards, including shards that are moved in the meantime. Return the number of shards."""
         shards = self.distributed.shards()
         column = "" if self.request.undo else self.column()
         for shard in {(shard.host, shard.port): shard for shard in shards}.values():

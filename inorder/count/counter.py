@@ -57,7 +57,7 @@ class ShardsCounter(Counter):
     def ask(self, statement: sql.SQL) -> int:
         """Return the sum over all shards.
 
-        If a shard was moved meanwhile, the sum is computed again, because that shard could be counted twice. For a
+        If a shard was moved in the meantime, compute the sum again, because that shard could be counted twice. For a
         fold, the sum includes the rows that earlier attempts have added to the counts of other shards.
         """
         counts: dict[str, int] = {}

@@ -172,8 +172,8 @@ CREATE FUNCTION inorder_internal.check_log_function(relation regclass, log regcl
 LANGUAGE sql STABLE
 RETURN NULL::void;
 
--- Return the statements that let every role that may write into the logged table write into the log.
--- unwriting_statements() returns the statements that revert this. The extension needs no such statements.
+-- Return the statements that grant write access to the log to each role that may write into the logged table.
+-- unwriting_statements() returns the statements that revoke this access. The extension needs no such statements.
 CREATE FUNCTION inorder_internal.writing_statements(relation regclass, log regclass) RETURNS SETOF text
 LANGUAGE sql STABLE
 BEGIN ATOMIC

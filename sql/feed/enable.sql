@@ -101,7 +101,7 @@ BEGIN
     PERFORM inorder_internal.run_statements(ARRAY(
         SELECT s FROM inorder_internal.truncate_statements(t) AS s), caller);
     PERFORM inorder_internal.check_local(relation), inorder_internal.keep_table(t),
-            -- prove_table() raises an error for each fault of the table or its partitions that each read would report.
+            -- prove_table() finds faults that would otherwise make each read fail.
             inorder_internal.prove_table(t, caller), inorder_internal.check_owner(caller, relation);
 END $$;
 

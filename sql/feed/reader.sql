@@ -15,7 +15,7 @@ BEGIN
     END IF;
 END $$;
 
--- Raise an error unless a position that a reader keeps could be from this server.
+-- Check a position that a reader keeps. Raise an error if it cannot be from this server.
 CREATE FUNCTION inorder_internal.check_position(p @extschema@.feed_position) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -30,7 +30,7 @@ BEGIN
                  'The view feed_batches shows the batches.';
 END $$;
 
--- Raise the error of a statement that begins with WITH.
+-- Report that a statement begins with WITH.
 CREATE FUNCTION inorder_internal.say_with() RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -39,7 +39,7 @@ BEGIN
           HINT = 'Write a comma instead of WITH, as in '', w AS (SELECT * FROM batch) SELECT * FROM w''.';
 END $$;
 
--- Raise the error of a statement that does not read the batch.
+-- Report that a statement does not read the batch.
 CREATE FUNCTION inorder_internal.say_not_read(feed_name text) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -49,7 +49,7 @@ BEGIN
                         'call feed_seek(%L, ''now'').', feed_name);
 END $$;
 
--- Raise the error of a row_type that is not the type of the table.
+-- Report that row_type is not the row type of the table.
 CREATE FUNCTION inorder_internal.say_row_type(t inorder_internal.feed_table, row_type regtype) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN

@@ -2,7 +2,7 @@
 --
 -- The position of a feed includes the unfinished batches of its workers. The next batch, ended(now) - position, is
 -- therefore disjoint from all unfinished batches. Finishing a batch deletes it from the unfinished batches, and does
--- not move the position. The transactions that have been read are the transactions of the position without those of
+-- not move the position. The transactions that have been read are those of the position, except the transactions of
 -- unfinished batches: see unfinished_totals(). The functions in batches.sql decide which worker gets a batch.
 
 -- Return the given interval. Raise an error unless it is in the allowed range.

@@ -82,8 +82,8 @@ CREATE FUNCTION inorder_internal.known_count(t inorder_internal.feed_table, call
 RETURNS inorder_internal.known_count
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL UNSAFE;
 
--- Return true if a query may fold. If the session keeps a count of the table, a true result also sets "folded" of that
--- count to "amount".
+-- Return true if a query may fold. In that case, if the session keeps a count of the table, record in this count that
+-- the given number of rows is folded.
 CREATE FUNCTION inorder_internal.may_fold(relation oid, amount bigint) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 

@@ -205,8 +205,8 @@ COMMENT ON TABLE inorder_internal.counted_table IS 'Tables for which exact_count
 CREATE TABLE inorder_internal.count_part (
     relation regclass NOT NULL,  -- table that has an exact count
     part regclass NOT NULL,  -- the same table, or a partition that holds rows
-    -- The files of the table, and the server. The number is not valid for other files, as after a restore, TRUNCATE or
-    -- VACUUM FULL, or after the partition was attached again
+    -- Identifies the server and the files of the table. The number is not valid for other files, as after a restore,
+    -- TRUNCATE or VACUUM FULL, or after the partition was attached again
     storage text NOT NULL,
     -- Transactions whose rows are included in the number
     counted int8multirange NOT NULL CHECK (counted <@ '{[0,281474976710656)}'),

@@ -160,7 +160,7 @@ BEGIN ATOMIC
     WHERE i.indrelid = relation AND i.indisprimary AND a.attnum <> key_attnum;
 END;
 
--- Raise the error of feed_is_table().
+-- Report that the table of the feed is not the table of row_type: see feed_is_table().
 CREATE FUNCTION inorder_internal.say_other_table(row_type regtype) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -512,8 +512,8 @@ BEGIN
         JOIN pg_namespace AS n ON n.oid = c.relnamespace);
 END $$;
 
--- Return true if pg_upgrade wrote the catalog rows with these versions shortly before the mark, and the rows have not
--- changed since then.
+-- Compare versions (xmin) of catalog rows with the mark that a pg_upgrade left. Return true if pg_upgrade wrote these
+-- rows shortly before the mark, and they have not changed since then.
 CREATE FUNCTION inorder_internal.are_upgraded(placed bigint[]) RETURNS boolean
 LANGUAGE sql STABLE
 -- The mark is the foreign key of upgrade_mark. The id of the transaction that wrote the mark minus the id of the
@@ -554,7 +554,7 @@ BEGIN ATOMIC
                   WHERE r.relation = (t).relation::oid AND r.system = inorder_internal.server_system()));
 END;
 
--- Raise an error if the order of the rows of a transaction that was read in part has changed.
+-- Raise an error if a transaction was read in part, and the order of its rows has changed since then.
 CREATE FUNCTION inorder_internal.check_order(
     t inorder_internal.feed_table, remembered @extschema@.feed_member[], number bigint
 ) RETURNS void

@@ -1,4 +1,4 @@
-"""The recipe of docs/spark.md with which Spark merges changes into a Delta table: the copy equals the table."""
+"""Spark merges changes into a Delta table, as docs/spark.md describes. The copy equals the table."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Claims of the studies in docs/results are judged only by what a measured figure can show."""
+"""The claims of the studies in docs/results. A verdict says no more than the measured figure can show."""
 
 import re
 from collections.abc import Callable

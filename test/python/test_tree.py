@@ -265,7 +265,7 @@ QUOTED_TEXT = re.compile(r"'(?:[^']|'')*'")
 def test_calls_of_own_functions_are_qualified() -> None:
     """The functions run with search_path set to pg_catalog, pg_temp.
 
-    An unqualified call in them would fail, but only when executed.
+    An unqualified call of another function would fail, but only when the call is executed.
     """
     sources = [re.sub(r"--\s.*", "", path.read_text()) for path in (*SQL_FILES, *PLAIN_FILES)]
     own_functions = {name for source in sources for _, name in SQL_FUNCTION.findall(source)}
@@ -338,7 +338,7 @@ def test_names_chosen_by_others_are_escaped_on_a_terminal() -> None:
 
 
 def test_a_script_with_its_own_tests_also_runs_the_long_ones() -> None:
-    """script/test --long leaves out tests that have such a script. With a different edition no test is left out."""
+    """script/test --long leaves out tests that a script runs. With a different edition, no test is left out."""
     scripts = [path for path in (ROOT / "script").iterdir() if path.is_file()]
     suites = [
         path.name for path in scripts if set(re.findall(r"test/python/(test_\w+)\.py", path.read_text())) & {*LONG}

@@ -86,7 +86,7 @@ SET ROLE inorder_watcher;
 SELECT name, caught_up FROM feeds ORDER BY name;
 SELECT count(*) FROM u;
 RESET ROLE;
--- After feed_seek(), it is unknown when the feed last had read all rows.
+-- After feed_seek(), the time at which the feed had last read all rows is unknown.
 SELECT feed_seek('u', 'now'), feed_seek('p', 'beginning');
 SELECT name, caught_up, caught_up_at FROM feeds WHERE name <> 'b' ORDER BY name;
 -- Without an index that shows whether there are rows, caught_up is null.

@@ -39,7 +39,7 @@ CREATE INDEX ON drawn (f);
 CREATE INDEX ON drawn (g own);
 SELECT ordered_by('f'), ordered_by('g');
 
--- Batches may have any size, and one set follows the other. Rows that are inserted in the meantime belong to the next
+-- Batches may have any size, and the sets are read one after another. Rows that are inserted in the meantime belong to the next
 -- set.
 INSERT INTO e (n) SELECT generate_series(1, 5);
 INSERT INTO e (n) SELECT generate_series(6, 10);

@@ -1,4 +1,4 @@
--- uuid_xact_nextval() and xact_id() contain the top-level transaction id, however a row is inserted.
+-- uuid_xact_nextval() and xact_id() contain the top-level transaction id, regardless of how a row is inserted.
 CREATE FUNCTION current_number() RETURNS bigint LANGUAGE sql AS $$
     SELECT pg_current_xact_id()::text::bigint
 $$;

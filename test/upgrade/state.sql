@@ -1,2 +1,2 @@
 ALTER TABLE inorder_internal.feed ADD COLUMN times_renamed int;
-COMMENT ON COLUMN inorder_internal.feed.times_renamed IS 'number of calls of feed_rename() for the feed; null if there was none';
+COMMENT ON COLUMN inorder_internal.feed.times_renamed IS 'number of calls of feed_rename(); null if there was none';

@@ -89,7 +89,7 @@ def check(
     target: Target, way: Way, amount: Amount, progress: Callable[[str], object] = len,
     own: Callable[[str], Reader] | None = None,
 ) -> Checked:  # fmt: skip
-    """Run all cases of a way, then the random load. Call ``progress`` with the name of each case."""
+    """Run all cases for a way of reading, then the random load. Call ``progress`` with the name of each case."""
     checked = Checked(way)
     with closing(Arena(target, way, own)) as arena:
         if way.program and not own:

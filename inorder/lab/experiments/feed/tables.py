@@ -7,7 +7,7 @@ from inorder.lab.plan.keys import SCHEMA
 from inorder.lab.tables import log_tables
 from inorder.lab.tables.log_tables import BATCH_ROWS, BY_UUID, SERIAL
 
-# The ways to write rows: each row, or many rows at a time, with one statement in its own transaction.
+# The ways to write rows: one row or many rows per statement. Each statement is a transaction.
 SINGLE = "write_single"
 BATCH = "write_batch"
 WRITES = {SINGLE: "one row a statement", BATCH: f"{BATCH_ROWS} rows a statement"}

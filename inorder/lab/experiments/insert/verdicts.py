@@ -32,7 +32,7 @@ BESIDE = (
 )
 EXACT = "The WAL determines this answer, because the server counts WAL exactly."
 OFFER = "To measure a table like yours, use inorder lab run insert --like TABLE."
-# Labels with an explanation. A page explains a label in its first bar, a terminal report in the answer.
+# Labels with an explanation, which stands in the first bar of a page, and in the answer of a report on a terminal.
 EXPLAINED = {"xact": "xact (transaction-ordered)"}
 # For each kind of key, a table for which it is the right choice, even if all kinds cost the same.
 CASES = {
