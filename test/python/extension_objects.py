@@ -24,6 +24,9 @@ WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e'
   AND refobjid = (SELECT oid FROM pg_extension WHERE extname = 'inorder') ORDER BY member
 """
 OURS = re.compile(r"(?:^| )(?:inorder(?:_internal|_text)?|configuration|members)(?: |$)")
+# Privileges of the extension's objects are equal, whether CREATE EXTENSION recorded them in pg_init_privs or not: after
+# ALTER DEFAULT PRIVILEGES, it records those of other functions.
+RECORDING = re.compile(r"^SELECT pg_catalog\.binary_upgrade_set_record_init_privs\((?:true|false)\);\n?", re.MULTILINE)
 OF_EXTENSION = """
 SELECT unnest(extconfig)::regclass::text, unnest(extcondition) FROM pg_extension WHERE extname = 'inorder' ORDER BY 1
 """
@@ -69,7 +72,8 @@ def installed(cluster: Cluster, database: str, edition: str) -> dict[str, str]:
     """Return the objects of an installation in the schema inorder, without users' tables."""
     if edition != C:
         return objects_of_edition(cluster, database)
-    return {key: text for key, text in objects(cluster, database).items() if OURS.search(key)}
+    contents = {key: RECORDING.sub("", text).strip() for key, text in objects(cluster, database).items()}
+    return {key: text for key, text in contents.items() if OURS.search(key) and text}
 
 
 def difference(left: dict[str, str], right: dict[str, str]) -> str:
