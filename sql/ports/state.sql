@@ -343,12 +343,14 @@ BEGIN
     RETURN EXISTS (SELECT FROM inorder_internal.worker_batch AS b WHERE b.feed = has_unfinished.feed);
 END $$;
 
--- Return a function call for a HINT. The call names the feed if the table has only one feed.
+-- Return a function call for a HINT. The call names the feed if the table has only one feed, and if the session's user
+-- is a member of the role that owns it: other readers of the table must not learn the name.
 CREATE FUNCTION inorder_internal.feed_call(relation regclass, function text, arguments text DEFAULT '') RETURNS text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN (SELECT format('%s(%s%s)', function, CASE WHEN count(*) = 1 THEN quote_literal(min(f.name)) ELSE 'name' END,
-                          arguments)
+    RETURN (SELECT format('%s(%s%s)', function, CASE
+                WHEN count(*) = 1 AND bool_and(pg_has_role(session_user, f.owner, 'MEMBER'))
+                THEN quote_literal(min(f.name)) ELSE 'name' END, arguments)
             FROM inorder_internal.feed AS f WHERE f.relation = feed_call.relation);
 END $$;
 

@@ -1,5 +1,7 @@
 """The HINT of an error names the call that helps in the present case."""
 
+import re
+
 import psycopg
 import pytest
 from inorder.connection.database import Connection
@@ -285,3 +287,27 @@ def test_readers_and_writers_of_a_restored_log_name_the_same_call(fresh: Connect
     assert hint(fresh, f"SELECT * FROM changes_batch_rows('f', {number}, null::cust)").endswith(call)
     run(fresh, "SELECT changes_resync('public.cust')", "UPDATE cust SET name = 'b'")
     run(fresh, f"SELECT * FROM changes_batch_rows('f', {number}, null::cust)")
+
+
+@pytest.mark.editions
+def test_a_hint_does_not_name_the_feed_of_another_role(fresh: Connection) -> None:
+    run(
+        fresh, "CREATE TABLE p (xact bigint DEFAULT xact_id() NOT NULL, n int PRIMARY KEY) PARTITION BY RANGE (n)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)", "CREATE INDEX ON p (xact)",
+        "SELECT feed_create('secret', 'p')", "INSERT INTO p (n) VALUES (1)",
+        "CREATE TABLE start AS SELECT reader_advance(q, reader_next_batch('p', q)) AS q FROM reader_start('p') AS q",
+        "CREATE TABLE p2 (xact bigint DEFAULT xact_id() NOT NULL, n int PRIMARY KEY)", "INSERT INTO p2 VALUES (5, 11)",
+        "ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (10) TO (20)", "CREATE ROLE curious",
+        "GRANT SELECT ON p, start TO curious",
+    )  # fmt: skip
+    if value(fresh, "SELECT to_regprocedure('feed_admit(regrole, boolean)') IS NOT NULL"):
+        run(fresh, "SELECT feed_admit('curious')")
+    calls = []
+    for role in (None, "curious"):
+        if role:
+            run(fresh, f"SET SESSION AUTHORIZATION {role}")
+        with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState) as caught:
+            fresh.execute("SELECT reader_next_batch('p', q) FROM start")
+        calls.append(re.findall(r"feed_seek\(.*?\)", caught.value.diag.message_hint or ""))
+    run(fresh, "RESET SESSION AUTHORIZATION", "DROP OWNED BY curious", "DROP ROLE curious")
+    assert calls == [["feed_seek('secret', 'here')"], ["feed_seek(name, 'here')"]]
